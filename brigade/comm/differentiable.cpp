@@ -1,17 +1,21 @@
 #include "brigade/comm/differentiable.h"
 
 #include <ATen/ops/cat.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <unordered_set>
 #include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/device/autograd_function.h"
 
 namespace brigade::comm {
 
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
 
 at::Tensor reduced_copy(Communicator& communicator, const at::Tensor& value, ReduceOp op) {
   const at::Tensor copy = value.detach().clone(at::MemoryFormat::Contiguous);
@@ -19,22 +23,25 @@ at::Tensor reduced_copy(Communicator& communicator, const at::Tensor& value, Red
   return copy;
 }
 
-class AllReduceForward final : public device::AutogradFunction, public MayBeCollective {
- public:
-  AllReduceForward(Communicator& communicator, ReduceOp op)
-      : communicator_(communicator), op_(op) {}
-  bool is_collective() const override { return true; }
+std::int64_t as_int(const void* pointer) {
+  return reinterpret_cast<std::int64_t>(pointer);
+}
 
- private:
-  at::Tensor forward(const Tensors& inputs) override {
-    return reduced_copy(communicator_, inputs[0], op_);
-  }
-  Tensors backward(const Tensors& gradients) override {
-    return {reduced_copy(communicator_, gradients[0], op_)};
-  }
+Communicator& communicator_of(AutogradContext* context) {
+  return *reinterpret_cast<Communicator*>(context->saved_data["communicator"].toInt());
+}
 
-  Communicator& communicator_;
-  const ReduceOp op_;
+struct AllReduceForward : Function<AllReduceForward> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& value,
+                            std::int64_t communicator, std::int64_t op) {
+    context->saved_data["communicator"] = communicator;
+    context->saved_data["op"] = op;
+    return reduced_copy(communicator_of(context), value, static_cast<ReduceOp>(op));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto op = static_cast<ReduceOp>(context->saved_data["op"].toInt());
+    return {reduced_copy(communicator_of(context), gradients[0], op), at::Tensor(), at::Tensor()};
+  }
 };
 
 at::Tensor joined(Communicator& communicator, const at::Tensor& value, std::int64_t axis) {
@@ -48,49 +55,48 @@ at::Tensor joined(Communicator& communicator, const at::Tensor& value, std::int6
   return at::cat(parts, axis);
 }
 
-class AllGather final : public device::AutogradFunction, public MayBeCollective {
- public:
-  AllGather(Communicator& communicator, std::int64_t axis)
-      : communicator_(communicator), axis_(axis) {}
-  bool is_collective() const override { return true; }
-
- private:
-  at::Tensor forward(const Tensors& inputs) override {
-    size_ = inputs[0].size(axis_);
-    return joined(communicator_, inputs[0].detach(), axis_);
+struct AllGather : Function<AllGather> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& value,
+                            std::int64_t communicator, std::int64_t axis) {
+    context->saved_data["communicator"] = communicator;
+    context->saved_data["axis"] = axis;
+    context->saved_data["size"] = value.size(axis);
+    return joined(communicator_of(context), value.detach(), axis);
   }
-  Tensors backward(const Tensors& gradients) override {
-    const at::Tensor all = reduced_copy(communicator_, gradients[0], ReduceOp::kSum);
-    const at::Tensor sizes = at::empty({1}, at::kLong).fill_(size_);
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    Communicator& communicator = communicator_of(context);
+    const std::int64_t axis = context->saved_data["axis"].toInt();
+    const std::int64_t size = context->saved_data["size"].toInt();
+    const at::Tensor all = reduced_copy(communicator, gradients[0], ReduceOp::kSum);
+    const at::Tensor sizes = at::empty({1}, at::kLong).fill_(size);
     std::int64_t begin = 0;
-    const std::vector<at::Tensor> every = communicator_.all_gather(sizes);
-    for (int rank = 0; rank < communicator_.rank(); ++rank)
+    const std::vector<at::Tensor> every = communicator.all_gather(sizes);
+    for (int rank = 0; rank < communicator.rank(); ++rank)
       begin += every[rank].item<std::int64_t>();
-    return {all.narrow(axis_, begin, size_)};
+    return {all.narrow(axis, begin, size), at::Tensor(), at::Tensor()};
   }
-
-  Communicator& communicator_;
-  const std::int64_t axis_;
-  std::int64_t size_ = 0;
 };
 
-class AllReduceGradient final : public device::AutogradFunction, public MayBeCollective {
- public:
-  explicit AllReduceGradient(Communicator& communicator) : communicator_(communicator) {}
-  bool is_collective() const override { return true; }
-
- private:
-  at::Tensor forward(const Tensors& inputs) override { return inputs[0].clone(); }
-  Tensors backward(const Tensors& gradients) override {
-    return {reduced_copy(communicator_, gradients[0], ReduceOp::kSum)};
+struct AllReduceGradient : Function<AllReduceGradient> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& value,
+                            std::int64_t communicator) {
+    context->saved_data["communicator"] = communicator;
+    return value.clone();
   }
-
-  Communicator& communicator_;
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {reduced_copy(communicator_of(context), gradients[0], ReduceOp::kSum), at::Tensor()};
+  }
 };
 
-bool is_collective(const torch::autograd::Node* node) {
-  const auto* may_be = dynamic_cast<const MayBeCollective*>(node);
-  return may_be != nullptr && may_be->is_collective();
+template <class... Functions>
+bool is_node_of(const torch::autograd::Node* node) {
+  return (... || (dynamic_cast<const torch::autograd::CppNode<Functions>*>(node) != nullptr));
+}
+
+bool contains_collective(const torch::autograd::Node* node) {
+  if (is_node_of<AllReduceForward, AllGather, AllReduceGradient>(node)) return true;
+  const auto* inner = dynamic_cast<const MayBeCollective*>(node);
+  return inner != nullptr && inner->is_collective();
 }
 
 }  // namespace
@@ -98,7 +104,7 @@ bool is_collective(const torch::autograd::Node* node) {
 at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tensor& value,
                                      ReduceOp op) {
   if (op == ReduceOp::kMax || op == ReduceOp::kMin) return reduced_copy(communicator, value, op);
-  return device::apply_function<AllReduceForward>({value}, communicator, op);
+  return AllReduceForward::apply(value, as_int(&communicator), static_cast<std::int64_t>(op));
 }
 
 at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tensor& value,
@@ -109,11 +115,11 @@ at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tenso
   check_argument(wrapped >= 0 && wrapped < value.dim(),
                  base::str_cat("all_gather: axis ", axis, " does not exist in a tensor of ",
                                value.dim(), " dimensions."));
-  return device::apply_function<AllGather>({value}, communicator, wrapped);
+  return AllGather::apply(value, as_int(&communicator), wrapped);
 }
 
 at::Tensor all_reduce_gradient(Communicator& communicator, const at::Tensor& value) {
-  return device::apply_function<AllReduceGradient>({value}, communicator);
+  return AllReduceGradient::apply(value, as_int(&communicator));
 }
 
 bool backward_is_collective(const at::Tensor& value) {
@@ -124,7 +130,7 @@ bool backward_is_collective(const at::Tensor& value) {
     const torch::autograd::Node* node = open.back();
     open.pop_back();
     if (!seen.insert(node).second) continue;
-    if (is_collective(node)) return true;
+    if (contains_collective(node)) return true;
     for (const torch::autograd::Edge& edge : node->next_edges())
       open.push_back(edge.function.get());
   }

@@ -26,8 +26,8 @@ at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tenso
 /// batch.
 at::Tensor all_reduce_gradient(Communicator& communicator, const at::Tensor& value);
 
-/// For autograd nodes whose backward pass is a collective, or runs another pass that may contain
-/// some. `backward_is_collective` asks the nodes that derive from this.
+/// For autograd nodes that run another backward pass inside of theirs: whether that one contains
+/// collectives. `backward_is_collective` asks the nodes that derive from this.
 class MayBeCollective {
  public:
   virtual ~MayBeCollective() = default;

@@ -3,11 +3,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <exception>
 #include <set>
 
-#include "brigade/device/autograd_function.h"
 #include "brigade/device/cuda_cards.h"
 #include "brigade/machine/affinity.h"
 #include "brigade/machine/topology.h"
@@ -21,22 +21,22 @@ struct Errand {
   std::exception_ptr thrown = nullptr;  // passed on as it is, not as libtorch would wrap it
 };
 
-class CallsInBackward final : public AutogradFunction {
- public:
-  explicit CallsInBackward(Errand& errand) : errand_(errand) {}
-
- private:
-  at::Tensor forward(const Tensors& inputs) override { return at::empty({1}, inputs[0].options()); }
-  Tensors backward(const Tensors& gradients) override {
-    try {
-      errand_.function();
-    } catch (...) {
-      errand_.thrown = std::current_exception();
-    }
-    return gradients;
+struct CallsInBackward : torch::autograd::Function<CallsInBackward> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            std::int64_t errand) {
+    context->saved_data["errand"] = errand;
+    return at::empty({1}, input.options());
   }
-
-  Errand& errand_;
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               const torch::autograd::tensor_list& gradients) {
+    auto& errand = *reinterpret_cast<Errand*>(context->saved_data["errand"].toInt());
+    try {
+      errand.function();
+    } catch (...) {
+      errand.thrown = std::current_exception();
+    }
+    return {gradients.front(), at::Tensor()};
+  }
 };
 
 }  // namespace
@@ -46,7 +46,7 @@ void run_on_backward_thread(c10::Device device, const std::function<void()>& fun
   Errand errand{.function = function};
   const auto options = at::TensorOptions(at::kFloat).device(device);
   const at::Tensor input = at::empty({1}, options).requires_grad_();
-  const at::Tensor output = apply_function<CallsInBackward>({input}, errand);
+  const at::Tensor output = CallsInBackward::apply(input, reinterpret_cast<std::int64_t>(&errand));
   torch::autograd::grad({output}, {input}, {at::empty({1}, options)});
   if (errand.thrown) std::rethrow_exception(errand.thrown);
 }

@@ -2,17 +2,20 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linear.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>
 #include <utility>
 
 #include "brigade/comm/stage_passes.h"
 #include "brigade/device/autocast_scope.h"
-#include "brigade/device/autograd_function.h"
 #include "brigade/variables/deferred_gradient.h"
 
 namespace brigade::layers {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 class DeferredProduct final : public variables::DeferredGradient {
  public:
@@ -33,24 +36,27 @@ class DeferredProduct final : public variables::DeferredGradient {
   const at::Tensor gradient_, inputs_;
 };
 
-class DeferrableLinear final : public device::AutogradFunction {
-  at::Tensor forward(const Tensors& inputs) override {
-    save_for_backward({inputs[0], inputs[1]});
-    return at::linear(inputs[0], inputs[1], inputs[2]);
+class DeferrableLinear : public torch::autograd::Function<DeferrableLinear> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& inputs,
+                            const at::Tensor& weight, const at::Tensor& bias) {
+    context->save_for_backward({inputs, weight});
+    return at::linear(inputs, weight, bias);
   }
 
   /// The products that autograd makes.
-  Tensors backward(const Tensors& gradients) override {
-    const Tensors operands = saved();
-    const at::Tensor &inputs = operands[0], &weight = operands[1], &gradient = gradients[0];
-    Tensors computed(3);
-    if (needs_gradient(0)) computed[0] = gradient.mm(weight);
-    if (needs_gradient(2)) computed[2] = gradient.sum(0);
-    if (needs_gradient(1) && !hand_over(weight, gradient, inputs))
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &inputs = saved[0], &weight = saved[1], &gradient = gradients[0];
+    variable_list computed(3);
+    if (context->needs_input_grad(0)) computed[0] = gradient.mm(weight);
+    if (context->needs_input_grad(2)) computed[2] = gradient.sum(0);
+    if (context->needs_input_grad(1) && !hand_over(weight, gradient, inputs))
       computed[1] = gradient.t().mm(inputs);
     return computed;
   }
 
+ private:
   static bool hand_over(const at::Tensor& weight, const at::Tensor& gradient,
                         const at::Tensor& inputs) {
     if (at::GradMode::is_enabled()) return false;
@@ -76,7 +82,7 @@ at::Tensor deferrable_linear(const at::Tensor& inputs, const at::Tensor& weight,
                          is_plain_matrix(inputs) && is_plain_matrix(weight) && bias.defined() &&
                          bias.dim() == 1 && inputs.size(1) == weight.size(1) &&
                          !device::AutocastState::current().dtype(at::kCPU).has_value();
-  return may_defer ? device::apply_function<DeferrableLinear>({inputs, weight, bias})
+  return may_defer ? DeferrableLinear::apply(inputs, weight, bias)
                    : at::linear(inputs, weight, bias);
 }
 

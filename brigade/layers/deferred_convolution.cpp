@@ -4,6 +4,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>
 #include <mutex>
@@ -13,11 +14,13 @@
 
 #include "brigade/comm/stage_passes.h"
 #include "brigade/device/autocast_scope.h"
-#include "brigade/device/autograd_function.h"
 #include "brigade/variables/deferred_gradient.h"
 
 namespace brigade::layers {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 /// The gradients of weight and bias, which are computed together: whoever needs one first computes
 /// them, and the other waits here.
@@ -65,48 +68,54 @@ class DeferredBias final : public variables::DeferredGradient {
   const std::shared_ptr<const WeightAndBias> both_;
 };
 
-struct Conv2dNumbers {
-  std::array<std::int64_t, 2> stride, padding, dilation;
-  std::int64_t groups;
-};
-
 /// What the backward pass of `at::conv2d` has.
 struct Convolution {
   at::Tensor images, weight;
   std::optional<std::vector<std::int64_t>> bias_sizes;
-  Conv2dNumbers numbers;
+  std::vector<std::int64_t> stride, padding, dilation;
+  std::int64_t groups = 1;
 
   ConvolutionGradients backward(const at::Tensor& gradient, std::array<bool, 3> wanted) const {
     const std::vector<std::int64_t> no_output_padding = {0, 0};
     auto [of_images, of_weight, of_bias] = at::convolution_backward(
         gradient, images, weight,
-        bias_sizes ? at::OptionalIntArrayRef(*bias_sizes) : at::OptionalIntArrayRef(),
-        numbers.stride, numbers.padding, numbers.dilation, /*transposed=*/false, no_output_padding,
-        numbers.groups, wanted);
+        bias_sizes ? at::OptionalIntArrayRef(*bias_sizes) : at::OptionalIntArrayRef(), stride,
+        padding, dilation, /*transposed=*/false, no_output_padding, groups, wanted);
     return {.images = of_images, .weight = of_weight, .bias = of_bias};
   }
 };
 
-class DeferrableConv2d final : public device::AutogradFunction {
+class DeferrableConv2d : public torch::autograd::Function<DeferrableConv2d> {
  public:
-  explicit DeferrableConv2d(const Conv2dNumbers& numbers) : numbers_(numbers) {}
-
- private:
-  at::Tensor forward(const Tensors& inputs) override {
-    save_for_backward(inputs);
-    return at::conv2d(inputs[0], inputs[1], inputs[2], numbers_.stride, numbers_.padding,
-                      numbers_.dilation, numbers_.groups);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
+                            const at::Tensor& weight, const at::Tensor& bias, bool has_bias,
+                            const std::vector<std::int64_t>& stride,
+                            const std::vector<std::int64_t>& padding,
+                            const std::vector<std::int64_t>& dilation, std::int64_t groups) {
+    context->save_for_backward({images, weight, bias});
+    context->saved_data["has_bias"] = has_bias;
+    context->saved_data["stride"] = stride;
+    context->saved_data["padding"] = padding;
+    context->saved_data["dilation"] = dilation;
+    context->saved_data["groups"] = groups;
+    return at::conv2d(images, weight, has_bias ? bias : at::Tensor(), stride, padding, dilation,
+                      groups);
   }
 
-  Tensors backward(const Tensors& gradients) override {
-    const Tensors inputs = saved();
-    const at::Tensor &images = inputs[0], &weight = inputs[1], &bias = inputs[2];
-    const at::Tensor& gradient = gradients[0];
-    Convolution convolution{
-        .images = images, .weight = weight, .bias_sizes = std::nullopt, .numbers = numbers_};
-    if (bias.defined()) convolution.bias_sizes = bias.sizes().vec();
-    std::array<bool, 3> wanted = {needs_gradient(0), needs_gradient(1), needs_gradient(2)};
-    const auto bytes = static_cast<std::int64_t>(images.nbytes() + gradient.nbytes());
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &weight = saved[1], &bias = saved[2], &gradient = gradients[0];
+    Convolution convolution{.images = saved[0],
+                            .weight = weight,
+                            .bias_sizes = std::nullopt,
+                            .stride = context->saved_data["stride"].toIntVector(),
+                            .padding = context->saved_data["padding"].toIntVector(),
+                            .dilation = context->saved_data["dilation"].toIntVector(),
+                            .groups = context->saved_data["groups"].toInt()};
+    if (context->saved_data["has_bias"].toBool()) convolution.bias_sizes = bias.sizes().vec();
+    std::array<bool, 3> wanted = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                  context->needs_input_grad(2)};
+    const auto bytes = static_cast<std::int64_t>(saved[0].nbytes() + gradient.nbytes());
     const bool handed_over = defer_gradients(weight, bias, wanted, bytes, [&] {
       Convolution own = convolution;
       own.images = own.images.clone();
@@ -116,10 +125,8 @@ class DeferrableConv2d final : public device::AutogradFunction {
     if (handed_over) wanted = {wanted[0], false, false};
     ConvolutionGradients computed;
     if (wanted != std::array<bool, 3>{}) computed = convolution.backward(gradient, wanted);
-    return {computed.images, computed.weight, computed.bias};
+    return {computed.images, computed.weight, computed.bias, {}, {}, {}, {}, {}};
   }
-
-  const Conv2dNumbers numbers_;
 };
 
 }  // namespace
@@ -143,9 +150,14 @@ at::Tensor deferrable_conv2d(const at::Tensor& images, const at::Tensor& weight,
   const bool may_defer =
       comm::is_in_pipeline() && at::GradMode::is_enabled() && !is_cast && images.device().is_cpu();
   if (!may_defer) return at::conv2d(images, weight, bias, stride, padding, dilation, groups);
-  return device::apply_function<DeferrableConv2d>(
-      {images, weight, bias},
-      Conv2dNumbers{.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+  const auto vector_of = [](std::array<std::int64_t, 2> pair) {
+    return std::vector<std::int64_t>(pair.begin(), pair.end());
+  };
+  // An input of a function of autograd is defined.
+  const at::Tensor given =
+      bias.defined() ? bias : at::empty({0}, weight.options().requires_grad(false));
+  return DeferrableConv2d::apply(images, weight, given, bias.defined(), vector_of(stride),
+                                 vector_of(padding), vector_of(dilation), groups);
 }
 
 }  // namespace brigade::layers

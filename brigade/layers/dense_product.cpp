@@ -3,11 +3,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>
 
 #include "brigade/device/autocast_scope.h"
-#include "brigade/device/autograd_function.h"
 #include "brigade/layers/deferrable_linear.h"
 #include "brigade/layers/dense_weight_gradient.h"
 #include "brigade/layers/small_batch_products.h"
@@ -15,6 +15,9 @@
 
 namespace brigade::layers {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 // Smaller weights stay in the caches, where copying them costs little.
 constexpr std::int64_t kLargeWeights = 1 << 20;
@@ -31,10 +34,11 @@ bool has_few_examples(const at::Tensor& inputs) {
   return inputs.size(0) <= SmallBatchProducts::kMostExamples;
 }
 
-class SmallBatchProduct final : public device::AutogradFunction {
-  at::Tensor forward(const Tensors& operands) override {
-    const at::Tensor &inputs = operands[0], &weight = operands[1];
-    save_for_backward(operands);
+class SmallBatchProduct : public torch::autograd::Function<SmallBatchProduct> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& inputs,
+                            const at::Tensor& weight) {
+    context->save_for_backward({inputs, weight});
     if (!has_few_examples(inputs)) return at::linear(inputs, weight);
     at::Tensor outputs = at::empty({inputs.size(0), weight.size(0)}, inputs.options());
     products_of(inputs, weight)
@@ -43,15 +47,16 @@ class SmallBatchProduct final : public device::AutogradFunction {
     return outputs;
   }
 
-  Tensors backward(const Tensors& gradients) override {
-    const Tensors operands = saved();
-    const at::Tensor &inputs = operands[0], &weight = operands[1], &gradient = gradients[0];
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &inputs = saved[0], &weight = saved[1], &gradient = gradients[0];
     if (at::GradMode::is_enabled())  // for gradients of gradients
       return {gradient.mm(weight), gradient.t().mm(inputs)};
-    return {needs_gradient(0) ? of_inputs(gradient, weight) : at::Tensor(),
-            needs_gradient(1) ? of_weight(gradient, inputs, weight) : at::Tensor()};
+    return {context->needs_input_grad(0) ? of_inputs(gradient, weight) : at::Tensor(),
+            context->needs_input_grad(1) ? of_weight(gradient, inputs, weight) : at::Tensor()};
   }
 
+ private:
   static at::Tensor of_inputs(const at::Tensor& gradient, const at::Tensor& weight) {
     if (!has_few_examples(gradient)) return gradient.mm(weight);
     const at::Tensor dy = gradient.contiguous();
@@ -94,7 +99,7 @@ at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,
                          const at::Tensor& bias) {
   if (fits_small_batch(inputs, weight, bias) && SmallBatchProducts::are_supported() &&
       !device::AutocastState::current().dtype(at::kCPU).has_value()) {
-    at::Tensor outputs = device::apply_function<SmallBatchProduct>({inputs, weight});
+    at::Tensor outputs = SmallBatchProduct::apply(inputs, weight);
     return bias.defined() ? outputs.add_(bias) : outputs;
   }
   return deferrable_linear(inputs, weight, bias);

@@ -4,6 +4,7 @@
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/nonzero.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
 #include <utility>
@@ -12,25 +13,28 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/comm/local/row_sums.h"
-#include "brigade/device/autograd_function.h"
 #include "brigade/variables/row_source.h"
 
 namespace brigade::layers {
 namespace {
 
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
 /// The rows `ids` [n] of `table`, with a sparse gradient.
-class RowLookup final : public device::AutogradFunction {
-  at::Tensor forward(const Tensors& inputs) override {
-    const at::Tensor &table = inputs[0], &ids = inputs[1];
-    save_for_backward({ids});
-    sizes_ = table.sizes().vec();
+struct RowLookup : Function<RowLookup> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
+                            const at::Tensor& ids) {
+    context->save_for_backward({ids});
+    context->saved_data["sizes"] = table.sizes().vec();
     return table.index_select(0, ids);
   }
-  Tensors backward(const Tensors& gradients) override {
-    return {comm::to_sparse(comm::sum_by_index(saved()[0], gradients[0]), sizes_), at::Tensor()};
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::Tensor ids = context->get_saved_variables().front();
+    const std::vector<std::int64_t> sizes = context->saved_data["sizes"].toIntVector();
+    return {comm::to_sparse(comm::sum_by_index(ids, gradients.front()), sizes), at::Tensor()};
   }
-
-  std::vector<std::int64_t> sizes_;
 };
 
 /// The sizes of a row.
@@ -97,8 +101,7 @@ at::Tensor looked_up(const DividedLookup& lookup) {
   // All parts are looked up, those without ids as well: whether a variable counts an update must
   // not depend on how the table is divided.
   std::vector<at::Tensor> rows;
-  for (const auto& [table, ids] : lookup.parts)
-    rows.push_back(device::apply_function<RowLookup>({table, ids}));
+  for (const auto& [table, ids] : lookup.parts) rows.push_back(RowLookup::apply(table, ids));
   if (rows.size() == 1) return rows.front();
   return at::cat(rows).index_select(0, at::argsort(at::cat(lookup.positions)));
 }

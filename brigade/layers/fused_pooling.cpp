@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/autocast_scope.h"
-#include "brigade/device/autograd_function.h"
 #include "brigade/layers/deferred_convolution.h"
 
 namespace brigade::layers {
@@ -205,6 +205,9 @@ void spread_gradient(const at::Tensor& gradient, const at::Tensor& choices, at::
   }
 }
 
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
 // About the size of a core's second-level cache, for a convolution's result.
 constexpr std::int64_t kPieceBytes = 2 << 20;
 
@@ -273,9 +276,10 @@ struct ConvBackward {
   }
 };
 
-class ConvPoolRelu final : public device::AutogradFunction {
-  at::Tensor forward(const Tensors& inputs) override {
-    const at::Tensor &images = inputs[0], &weight = inputs[1], &bias = inputs[2];
+class ConvPoolRelu : public torch::autograd::Function<ConvPoolRelu> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
+                            const at::Tensor& weight, const at::Tensor& bias) {
     auto out = at::empty({images.size(0), weight.size(0), images.size(2) / 2, images.size(3) / 2},
                          images.options());
     auto choices = at::empty(out.sizes(), out.options().dtype(at::kByte));
@@ -285,36 +289,35 @@ class ConvPoolRelu final : public device::AutogradFunction {
       auto out_piece = out.narrow(0, first, count), choices_piece = choices.narrow(0, first, count);
       pool_relu(large, out_piece, choices_piece);
     });
-    save_for_backward(inputs);
-    choices_ = std::move(choices);
+    context->save_for_backward({images, weight, bias});
+    context->saved_data["choices"] = std::move(choices);
     return out;
   }
 
-  Tensors backward(const Tensors& gradients) override {
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
     if (at::GradMode::is_enabled() && gradients[0].requires_grad()) {
       throw Error(ErrorCode::kUnimplemented,
                   "conv_pool_relu cannot be differentiated twice: for gradients of gradients use "
                   "at::conv2d, at::max_pool2d and at::relu");
     }
-    const Tensors inputs = saved();
-    const ConvBackward backward{.images = inputs[0],
-                                .weight = inputs[1],
-                                .choices = choices_,
+    const auto saved = context->get_saved_variables();
+    const ConvBackward backward{.images = saved[0],
+                                .weight = saved[1],
+                                .choices = context->saved_data["choices"].toTensor(),
                                 .gradient = gradients[0].contiguous()};
-    std::array<bool, 3> wanted = {needs_gradient(0), needs_gradient(1), needs_gradient(2)};
+    std::array<bool, 3> wanted = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                  context->needs_input_grad(2)};
     const auto owned = [&backward] {
       ConvBackward own = backward;
       own.images = own.images.clone();
       return ConvolutionBackward([own](std::array<bool, 3> mask) { return own.compute(mask); });
     };
-    if (defer_gradients(inputs[1], inputs[2], wanted, backward.bytes(), owned))
+    if (defer_gradients(saved[1], saved[2], wanted, backward.bytes(), owned))
       wanted = {wanted[0], false, false};
     ConvolutionGradients computed;
     if (wanted != std::array<bool, 3>{}) computed = backward.compute(wanted);
     return {computed.images, computed.weight, computed.bias};
   }
-
-  at::Tensor choices_;
 };
 
 std::string shape(const at::Tensor& tensor) {
@@ -333,31 +336,31 @@ void check(const at::Tensor& images, const at::Tensor& weight, const at::Tensor&
                             "; expected [N, in, H, W], [out, in, k, k] with odd k, [out]"));
 }
 
-class MaxPoolRelu final : public device::AutogradFunction {
-  at::Tensor forward(const Tensors& inputs) override {
-    const at::Tensor& images = inputs[0];
+class MaxPoolRelu : public torch::autograd::Function<MaxPoolRelu> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& images) {
     const auto& sizes = images.sizes();
     auto out = at::empty({sizes[0], sizes[1], sizes[2] / 2, sizes[3] / 2}, images.options());
     auto choices = at::empty(out.sizes(), images.options().dtype(at::kByte));
     pool_relu(images, out, choices);
-    choices_ = std::move(choices);
+    context->saved_data["choices"] = std::move(choices);
     return out;
   }
 
-  Tensors backward(const Tensors& gradients) override {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
     if (at::GradMode::is_enabled() && gradients[0].requires_grad()) {
       throw Error(ErrorCode::kUnimplemented,
                   "max_pool2x2_relu cannot be differentiated twice: for gradients of gradients use "
                   "at::relu(at::max_pool2d(images, 2))");
     }
     const auto gradient = gradients[0].contiguous();
+    const auto choices = context->saved_data["choices"].toTensor();
     const auto& sizes = gradient.sizes();
     auto result = at::empty({sizes[0], sizes[1], sizes[2] * 2, sizes[3] * 2}, gradient.options());
-    spread_gradient(gradient, choices_, result);
+    spread_gradient(gradient, choices, result);
     return {result};
   }
-
-  at::Tensor choices_;
 };
 
 }  // namespace
@@ -370,7 +373,7 @@ at::Tensor conv_pool_relu(const at::Tensor& images, const at::Tensor& weight,
       !is_cast && weight.scalar_type() == images.scalar_type() && weight.device().is_cpu();
   if (same_type && images.is_contiguous() && weight.is_contiguous() &&
       fits_pool_kernel(images, images.size(2), images.size(3))) {
-    return device::apply_function<ConvPoolRelu>({images, weight, bias});
+    return ConvPoolRelu::apply(images, weight, bias);
   }
   return max_pool2x2_relu(at::conv2d(images, weight, bias, 1, padding(weight)));
 }
@@ -382,7 +385,7 @@ at::Tensor max_pool2x2_relu(const at::Tensor& images) {
                 base::str_cat("max_pool2x2_relu: images have shape ", shape,
                               "; expected [examples, channels, height, width]"));
   }
-  if (fits_pool_kernel(images)) return device::apply_function<MaxPoolRelu>({images});
+  if (fits_pool_kernel(images)) return MaxPoolRelu::apply(images);
   return at::relu(at::max_pool2d(images, 2, 2));
 }
 

@@ -11,6 +11,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <tuple>
@@ -19,10 +20,13 @@
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/replica.h"
 #include "brigade/device/autocast_scope.h"
-#include "brigade/device/autograd_function.h"
 
 namespace brigade::layers {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
 
 std::int64_t values_a_channel(const at::Tensor& x) {
   std::int64_t count = 1;
@@ -43,27 +47,26 @@ at::Tensor along_channels(const at::Tensor& values, const at::Tensor& x) {
 }
 
 /// Mean and sum of squared deviations of this rank's batch: [2, C], float64.
-class LocalMoments final : public device::AutogradFunction {
-  at::Tensor forward(const Tensors& inputs) override {
-    const at::Tensor& x = inputs[0];
+struct LocalMoments : Function<LocalMoments> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
     const std::int64_t count = values_a_channel(x);
     if (count == 0) {
-      save_for_backward({x, {}});
+      context->save_for_backward({x, {}});
       return at::zeros({2, x.size(1)}, x.options().dtype(at::kDouble));
     }
     const auto [mean, variance] = at::batch_norm_update_stats(widened(x), {}, {}, 0.0);
-    save_for_backward({x, mean});
+    context->save_for_backward({x, mean});
     return at::stack({mean.to(at::kDouble), variance.to(at::kDouble).mul_(count)});
   }
-  Tensors backward(const Tensors& gradients) override {
-    const Tensors kept = saved();
-    const at::Tensor& x = kept[0];
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
     if (x.numel() == 0) return {at::zeros_like(x)};
     const at::Tensor wide = widened(x);
     const auto count = static_cast<double>(values_a_channel(x));
     const at::Tensor of_mean = along_channels(gradients[0][0] / count, wide);
     const at::Tensor of_squares = along_channels(gradients[0][1] * 2.0, wide);
-    const at::Tensor deviation = wide - along_channels(kept[1], wide);
+    const at::Tensor deviation = wide - along_channels(saved[1], wide);
     return {at::addcmul(of_mean, deviation, of_squares).to(x.scalar_type())};
   }
 };
@@ -97,66 +100,62 @@ Totals totals_over(comm::Communicator& ranks, const at::Tensor& own, std::int64_
 }
 
 /// Mean and variance of the whole batch [2, C], as a function of one rank's moments.
-class GlobalMoments final : public device::AutogradFunction {
- public:
-  GlobalMoments(std::int64_t count, std::int64_t all)
-      : count_(static_cast<double>(count)), all_(static_cast<double>(all)) {}
-
- private:
-  at::Tensor forward(const Tensors& inputs) override {
-    const at::Tensor &own = inputs[0], &mean = inputs[1], &squares = inputs[2];
-    save_for_backward({own[0] - mean});
-    return at::stack({mean, squares / all_});
+struct GlobalMoments : Function<GlobalMoments> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& own, const at::Tensor& mean,
+                            const at::Tensor& squares, std::int64_t count, std::int64_t all) {
+    context->save_for_backward({own[0] - mean});
+    context->saved_data["count"] = count;
+    context->saved_data["all"] = all;
+    return at::stack({mean, squares / static_cast<double>(all)});
   }
-  Tensors backward(const Tensors& gradients) override {
-    const at::Tensor apart = saved()[0];
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto count = static_cast<double>(context->saved_data["count"].toInt());
+    const auto all = static_cast<double>(context->saved_data["all"].toInt());
+    const at::Tensor apart = context->get_saved_variables()[0];
     const at::Tensor of_mean = gradients[0][0];
     const at::Tensor of_variance = gradients[0][1];
-    return {at::stack({at::addcmul(of_mean, of_variance, apart, 2.0) * (count_ / all_),
-                       of_variance / all_}),
+    return {at::stack(
+                {at::addcmul(of_mean, of_variance, apart, 2.0) * (count / all), of_variance / all}),
+            {},
+            {},
             {},
             {}};
   }
-
-  const double count_, all_;  // examples of this rank, and of all
 };
 
 /// (x - mean) / sqrt(variance + epsilon) * gamma + beta, with the moments as ordinary inputs.
-class Normalize final : public device::AutogradFunction {
- public:
-  explicit Normalize(double epsilon) : epsilon_(epsilon) {}
-
- private:
-  at::Tensor forward(const Tensors& inputs) override {
-    const at::Tensor &x = inputs[0], &moments = inputs[1], &gamma = inputs[2], &beta = inputs[3];
+struct Normalize : Function<Normalize> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& moments, const at::Tensor& gamma,
+                            const at::Tensor& beta, double epsilon) {
     const auto dtype = gamma.scalar_type();
     const at::Tensor mean = moments[0].to(dtype);
     const at::Tensor variance = moments[1].to(dtype);
-    save_for_backward({x, gamma, mean, variance});
+    context->save_for_backward({x, gamma, mean, variance});
+    context->saved_data["epsilon"] = epsilon;
     if (x.numel() == 0) return at::empty_like(x);
     return std::get<0>(
-        at::native_batch_norm(x, gamma, beta, mean, variance, /*training=*/false, 0.0, epsilon_));
+        at::native_batch_norm(x, gamma, beta, mean, variance, /*training=*/false, 0.0, epsilon));
   }
-  Tensors backward(const Tensors& gradients) override {
-    const Tensors kept = saved();
-    const at::Tensor &x = kept[0], &gamma = kept[1], &mean = kept[2], &variance = kept[3];
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &gamma = saved[1], &mean = saved[2], &variance = saved[3];
     if (x.numel() == 0) {
       const at::Tensor none = at::zeros_like(mean);
-      return {at::zeros_like(x), at::stack({none, none}).to(at::kDouble), none, none};
+      return {at::zeros_like(x), at::stack({none, none}).to(at::kDouble), none, none, {}};
     }
+    const double epsilon = context->saved_data["epsilon"].toDouble();
     // In evaluation mode this is the gradient for constant moments, and the sums over the batch
     // that the moments' gradients consist of.
     const auto [of_x, of_gamma, of_beta] =
         at::native_batch_norm_backward(gradients[0], x, gamma, mean, variance, {}, {},
-                                       /*train=*/false, epsilon_, {true, true, true});
-    const at::Tensor inverse = (variance.to(at::kDouble) + epsilon_).rsqrt_();
+                                       /*train=*/false, epsilon, {true, true, true});
+    const at::Tensor inverse = (variance.to(at::kDouble) + epsilon).rsqrt_();
     const at::Tensor slope = inverse * gamma;
     const at::Tensor of_mean = -slope * of_beta;
     const at::Tensor of_variance = slope * inverse * of_gamma * -0.5;
-    return {of_x, at::stack({of_mean, of_variance}), of_gamma, of_beta};
+    return {of_x, at::stack({of_mean, of_variance}), of_gamma, of_beta, {}};
   }
-
-  const double epsilon_;
 };
 
 }  // namespace
@@ -179,18 +178,18 @@ GlobalBatchNorm global_batch_norm(comm::Communicator& ranks, const at::Tensor& i
   // Through the host, even from a GPU: the node that waits for other ranks then runs on the thread
   // that called backward, not on the GPU's autograd thread, which may have to serve those ranks as
   // well.
-  const at::Tensor own = device::apply_function<LocalMoments>({inputs}).cpu();
+  const at::Tensor own = LocalMoments::apply(inputs).cpu();
   const Totals totals = totals_over(ranks, own.detach(), count);
   const std::int64_t divisor = std::max<std::int64_t>(totals.count, 1);
   const at::Tensor moments =
-      comm::all_reduce_gradient(ranks, device::apply_function<GlobalMoments>(
-                                           {own, totals.mean, totals.squares}, count, divisor))
+      comm::all_reduce_gradient(
+          ranks, GlobalMoments::apply(own, totals.mean, totals.squares, count, divisor))
           .to(inputs.device());
+  // libtorch's custom autograd functions do not accept undefined tensors.
   const at::Tensor constant = widened(inputs.detach().new_ones({inputs.size(1)}));
-  return {.result = device::apply_function<Normalize>(
-              {inputs, moments, gamma.defined() ? widened(gamma) : constant,
-               beta.defined() ? widened(beta) : at::zeros_like(constant)},
-              epsilon),
+  return {.result =
+              Normalize::apply(inputs, moments, gamma.defined() ? widened(gamma) : constant,
+                               beta.defined() ? widened(beta) : at::zeros_like(constant), epsilon),
           .mean = moments.detach()[0],
           .variance = moments.detach()[1],
           .count = totals.count};
