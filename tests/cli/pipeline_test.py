@@ -64,10 +64,11 @@ class Pipeline(CommandTest):
             self.assertIn(peak, range(of_1f1b, of_1f1b + 3))  # two more for gradients of weights that are left for later
         costs = report["stage_milliseconds"]
         self.assertEqual(len(costs), 2)
-        slowest = max(stage["forward"] + stage["backward"] for stage in costs)
+        total = sum(sum(stage.values()) for stage in costs)
         self.assertGreater(min(stage[way] for stage in costs for way in ("forward", "backward")), 0)
-        self.assertGreater(report["predicted_step_milliseconds"], 4 * slowest)
-        self.assertLess(report["predicted_step_milliseconds"], 12 * sum(sum(stage.values()) for stage in costs))
+        # Four micro-batches on two devices, of which an idle one may compute weight gradients of the other's stage.
+        self.assertGreater(report["predicted_step_milliseconds"], 4 * total / 2)
+        self.assertLess(report["predicted_step_milliseconds"], 12 * total)
         self.assertRegex(result.stderr, rf"pipeline: cut before {report['cut'][0]}: stages of [0-9.]+ ms and [0-9.]+ ms per "
                                         r"micro-batch \([0-9.]+ ms and [0-9.]+ ms of it on any idle stage\); predicted step [0-9.]+ ms")
         named = self.train(*PIPELINE, *CNN, "--cut", "conv2", "--steps", "1", "--pipeline-schedule", "gpipe")
