@@ -7,6 +7,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/concurrency/first_error.h"
 
 namespace brigade::checkpoint {
 
@@ -127,24 +128,18 @@ std::vector<Seal> OtherWriters::write(std::int64_t save, io::FileSystem& files,
   const std::set<int> left_out = announced_.left_out;
   const auto is_left_out = [&](int rank) { return left_out.contains(rank); };
   announce({.save = save, .folder = folder.filename().string(), .digest = digest_of(shards)});
-  std::exception_ptr first;
-  const auto attempt = [&](const auto& call) {
-    try {
-      call();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  };
-  attempt([&] { work.write(work.of([&](int rank) { return rank == 0 || is_left_out(rank); })); });
-  attempt([&] {
+  concurrency::FirstError error;
+  error.attempt(
+      [&] { work.write(work.of([&](int rank) { return rank == 0 || is_left_out(rank); })); });
+  error.attempt([&] {
     for (const std::size_t i : work.of([&](int rank) { return rank != 0 && !is_left_out(rank); }))
       work.seals[i] = seal_of(shards[i]);
   });
   // Even after an error: no process may still be writing when the folder is removed.
   for (int rank = 1; rank < count(); ++rank) {
-    if (!is_left_out(rank)) attempt([&] { take_report(rank, work); });
+    if (!is_left_out(rank)) error.attempt([&] { take_report(rank, work); });
   }
-  if (first) std::rethrow_exception(first);
+  error.rethrow();
   const auto refused =
       work.of([&](int rank) { return announced_.left_out.contains(rank) && !is_left_out(rank); });
   for (const std::size_t i : refused) files.remove(folder / shards[i].name);

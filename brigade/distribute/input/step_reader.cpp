@@ -8,6 +8,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
+#include "brigade/concurrency/first_error.h"
 #include "brigade/distribute/input/split_for_replicas.h"
 
 namespace brigade::distribute {
@@ -178,18 +179,11 @@ std::vector<std::optional<DeviceBatch>> StepReader::transferred(OwnBatches batch
     transfers.push_back(task->get_future());
     device_threads_->submit([task] { (*task)(); });
   }
-  std::exception_ptr failure;
-  const auto keep_failure = [&](const auto& work) {
-    try {
-      work();
-    } catch (...) {
-      if (!failure) failure = std::current_exception();
-    }
-  };
+  concurrency::FirstError error;
   for (std::size_t i = 0; i < devices_.size() - elsewhere; ++i)
-    keep_failure([&] { transfer(devices_[i]); });
-  for (std::future<void>& each : transfers) keep_failure([&] { each.get(); });
-  if (failure) std::rethrow_exception(failure);
+    error.attempt([&] { transfer(devices_[i]); });
+  for (std::future<void>& each : transfers) error.attempt([&] { each.get(); });
+  error.rethrow();
   return made;
 }
 

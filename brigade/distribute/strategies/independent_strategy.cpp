@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/concurrency/mutex.h"
+#include "brigade/concurrency/first_error.h"
 #include "brigade/distribute/strategies/trial_tracker.h"
 #include "brigade/distribute/strategy_parts.h"
 
@@ -21,23 +21,6 @@ IndependentOptions checked_options(IndependentOptions options) {
   if (options.stopping) options.stopping->check();
   return options;
 }
-
-/// The first exception of several threads.
-class FirstError {
- public:
-  void set(std::exception_ptr error) {
-    concurrency::MutexLock lock(mutex_);
-    if (!error_) error_ = std::move(error);
-  }
-  void rethrow() const {
-    concurrency::MutexLock lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  mutable concurrency::Mutex mutex_;
-  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);
-};
 
 /// While it lives, a trial reads shared datasets.
 class ReaderScope {
@@ -118,7 +101,7 @@ std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const Train
     }
     tracker.complete(index, std::move(metrics));
   };
-  FirstError error;
+  concurrency::FirstError error;
   const auto serve = [&](const device::Device& device) {
     try {
       at::get_num_threads();  // as in ThreadRunner: first the default, then this thread's

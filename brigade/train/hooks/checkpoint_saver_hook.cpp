@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/checkpoint/contents.h"
+#include "brigade/concurrency/first_error.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"
@@ -53,7 +54,7 @@ void CheckpointSavingHook::after_create_session(SessionContext& context) {
 }
 
 void CheckpointSavingHook::after_run(SessionContext& context, const StepValues&) {
-  if (is_due(context) && context.state().is_between_updates()) save(context);
+  if (is_due(context) && !context.discards() && context.state().is_between_updates()) save(context);
 }
 
 bool CheckpointSavingHook::must_see(const SessionContext& context) const {
@@ -98,19 +99,12 @@ void CheckpointSavingHook::save_last(SessionContext& context) {
 
 void CheckpointSavingHook::end(SessionContext& context) {
   if (!timer_) return;  // begin has failed
-  std::exception_ptr first;
-  const auto attempt = [&](const auto& call) {
-    try {
-      call();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  };
-  attempt([&] { save_last(context); });
-  attempt([&] { saver_->close(); });
-  if (!context.has_failed()) attempt([&] { context.broadcast_from_chief(true); });
-  for (const auto& listener : options_.listeners) attempt([&] { listener->end(context); });
-  if (first) std::rethrow_exception(first);
+  concurrency::FirstError error;
+  error.attempt([&] { save_last(context); });
+  error.attempt([&] { saver_->close(); });
+  if (!context.has_failed()) error.attempt([&] { context.broadcast_from_chief(true); });
+  for (const auto& listener : options_.listeners) error.attempt([&] { listener->end(context); });
+  error.rethrow();
 }
 
 void CheckpointSavingHook::wait() {

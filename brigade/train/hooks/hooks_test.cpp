@@ -292,6 +292,9 @@ TEST(NanHook, FailsOrStopsWithoutSavingTheState) {
   SmallTraining saving;
   EXPECT_THROW(run_to_nan(saving, {}, 1), Error);
   EXPECT_EQ(steps_in(*saving.files, "/run"), (std::vector<std::int64_t>{0, 1, 2}));
+  SmallTraining stopping_and_saving;
+  run_to_nan(stopping_and_saving, {.then = NanHook::Then::kStop}, 1);
+  EXPECT_EQ(steps_in(*stopping_and_saving.files, "/run"), (std::vector<std::int64_t>{0, 1, 2}));
   SmallTraining seldom;
   run_to_nan(seldom, {.then = NanHook::Then::kStop, .every_steps = 5});
   EXPECT_EQ(seldom.value(), 5);

@@ -53,20 +53,30 @@ void SessionContext::request_stop(AtStop at_stop, RequestedBy by) {
 void SessionContext::agree_on_stop() {
   const distribute::Strategy& strategy = state_.strategy();
   if (!strategy.has_worker_collectives() || agreed_stop_ != Stop::kNo) return;
-  if (carried_ && carried_->by_rank()) return use_known_requests();
+  if (!must_ask_ && carried_ && carried_->by_rank()) return use_known_requests();
   agreed_stop_ =
       static_cast<Stop>(strategy.agree_on_stop(static_cast<std::int64_t>(requested_stop_.load())));
 }
 
-// All workers know the same requests, or none does.
 void SessionContext::use_known_requests() {
-  if (agreed_stop_ != Stop::kNo || !carried_ || !carried_->by_rank()) return;
-  agreed_stop_ = static_cast<Stop>(std::ranges::max(*carried_->by_rank()));
+  if (agreed_stop_ == Stop::kNo) agreed_stop_ = known_request();
+}
+
+// All workers know the same requests, or none does.
+SessionContext::Stop SessionContext::known_request() const {
+  if (!carried_ || !carried_->by_rank()) return Stop::kNo;
+  return static_cast<Stop>(std::ranges::max(*carried_->by_rank()));
+}
+
+bool SessionContext::discards() const {
+  const Stop agreed = agreed_stop_;
+  return (agreed != Stop::kNo ? agreed : known_request()) == Stop::kDiscard;
 }
 
 void SessionContext::begin_step() {
   const distribute::Strategy& strategy = state_.strategy();
   if (!strategy.has_worker_collectives()) return;
+  must_ask_ = false;
   carried_ = strategy.piggyback(comm::PiggybackUse::kStop, [this] {
     return static_cast<std::int64_t>(requested_stop_.load());
   });

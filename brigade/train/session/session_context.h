@@ -81,8 +81,11 @@ class SessionContext {
   /// no further step begins after a request of one of them that comes until then. For the ends of
   /// long or rare pieces of work between two steps, because it costs a call. Every worker with
   /// collectives must call it between the same steps.
-  void agree_before_next_step() { carried_ = nullptr; }
+  void agree_before_next_step() { must_ask_ = true; }
   bool should_stop() const { return agreed_stop_ != Stop::kNo; }
+  /// Whether the training ends without its state being saved, as far as all workers know without a
+  /// call: nothing is saved any more then. Equal in all of them.
+  bool discards() const;
   /// Returns the chief's value of `is_due` in every worker; a collective, if workers share any.
   bool broadcast_from_chief(bool is_due) const;
 
@@ -135,14 +138,17 @@ class SessionContext {
   void agree_on_stop();
   /// The same, without a call.
   void use_known_requests();
+  /// The maximum of the requests that all workers know of one another.
+  Stop known_request() const;
   /// From now on calls of the workers carry this worker's request and timers.
   void begin_step();
   void forget_carried();
   std::int64_t due_timers(std::int64_t step) const;
   std::atomic<Stop> requested_stop_{Stop::kNo};
   std::atomic<Stop> agreed_stop_{Stop::kNo};  // without collectives, the request itself
-  /// The workers' requests in the calls since `begin_step`; null: they must ask one another.
+  /// The workers' requests in the calls since `begin_step`; null: they are not known.
   std::shared_ptr<const comm::PiggybackNumber> carried_;
+  bool must_ask_ = false;  // before the next step, whatever is known
   bool is_in_chief_only_hook_ = false;
   std::vector<Timer> timers_;
   /// What is due in the calls since `begin_step`, a bit for each timer, in all workers.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/strings.h"
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/concurrency/signal.h"
 #include "brigade/distribute/testing/card_workers.h"
@@ -103,6 +104,8 @@ struct StoppingJob {
   std::int64_t steps_per_round = 1;
   /// Whether the step of this number makes its call.
   std::function<bool(std::int64_t)> makes_call = [](std::int64_t) { return true; };
+  /// Of all workers; null: each has its own.
+  std::shared_ptr<io::FileSystem> files = nullptr;
   std::function<void(SessionOptions&)> change = {};
 };
 
@@ -145,8 +148,9 @@ WorkerRun run_worker(Strategy& strategy, const StoppingJob& job) {
                     }),
                 StopAtStepHook{.last_step = kLastStep}}};
   if (job.change) job.change(options);
-  MonitoredTrainingSession session(training.state, options,
-                                   {.files = std::make_shared<io::MemoryFileSystem>()});
+  MonitoredTrainingSession session(
+      training.state, options,
+      {.files = job.files ? job.files : std::make_shared<io::MemoryFileSystem>()});
   WorkerRun run;
   while (!session.should_stop()) {
     const std::int64_t before = training.calls();
@@ -315,6 +319,22 @@ TEST(StopAgreement, AfterASaveTheyAsk) {
   };
   for (const WorkerRun& run : run_with(true)) EXPECT_EQ(run.last_step, kRequestStep);
   for (const WorkerRun& run : run_with(false)) EXPECT_EQ(run.last_step, kLastStep);
+}
+
+TEST(StopAgreement, NothingIsSavedOnceAllKnowThatTheStateIsDiscarded) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  StoppingJob job{.requests = {{.moment = Moment::kAfterRun, .at_stop = AtStop::kDiscard}},
+                  .files = files,
+                  .change = [](SessionOptions& options) {
+                    options.hooks.emplace_back(CheckpointSaverHook{
+                        .saver = {.directory = "/run"}, .every = {.steps = kRequestStep + 1}});
+                  }};
+  EXPECT_EQ(run_together(job).last_step, kRequestStep + 1);
+  EXPECT_TRUE(files->exists("/run/ckpt-0"));
+  EXPECT_FALSE(files->exists(base::str_cat("/run/ckpt-", kRequestStep + 1)));
+  job.requests[0].at_stop = AtStop::kSave;
+  EXPECT_EQ(run_together(job).last_step, kRequestStep + 1);
+  EXPECT_TRUE(files->exists(base::str_cat("/run/ckpt-", kRequestStep + 1)));
 }
 
 TEST(ChiefsTimers, ASaveByTimeIsKnownFromTheCallsOfTheStep) {
