@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -32,15 +33,16 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
   const auto storage_index = [&](const Variable& v) {
     return std::find(storages_.begin(), storages_.end(), v.storage()) - storages_.begin();
   };
-  std::stable_sort(variables_.begin(), variables_.end(), [&](const Variable& a, const Variable& b) {
-    return std::pair(storage_index(a), a.offset()) < std::pair(storage_index(b), b.offset());
-  });
+  // A variable without elements has the offset of the one after it.
+  const auto position = [&](const Variable& v) {
+    return std::tuple(storage_index(v), v.offset(), v.numel());
+  };
+  std::stable_sort(variables_.begin(), variables_.end(),
+                   [&](const Variable& a, const Variable& b) { return position(a) < position(b); });
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     storage_of_.push_back(static_cast<std::size_t>(storage_index(variables_[i])));
-    const bool twice = i > 0 && variables_[i].storage() == variables_[i - 1].storage() &&
-                       variables_[i].offset() == variables_[i - 1].offset();
-    check_argument(!twice, base::str_cat("Variable '", variables_[i].name(),
-                                         "' was given to the optimizer twice."));
+    check_argument(i == 0 || !variables_[i].is_same(variables_[i - 1]), "Variable '",
+                   variables_[i].name(), "' was given to the optimizer twice.");
   }
   groups_ = assign_groups(variables_, groups);
   steps_.assign(variables_.size(), 0);
@@ -183,8 +185,11 @@ UpdateArguments& OptimizerState::arguments_of(int replica, const UpdateRun& run,
 
 UpdateArguments& OptimizerState::arguments_of_whole(int replica, const UpdateRun& run) {
   KnownViews& known = whole_runs_[static_cast<std::size_t>(replica)];
-  if (Views* const found = known.find(run.storage, run.begin, run.end)) return found->arguments;
-  Views views{.storage = run.storage, .begin = run.begin, .end = run.end, .arguments = {}};
+  // By variables: one without elements would not show in the elements.
+  const auto first = static_cast<std::int64_t>(run.first);
+  const auto last = static_cast<std::int64_t>(run.last);
+  if (Views* const found = known.find(run.storage, first, last)) return found->arguments;
+  Views views{.storage = run.storage, .begin = first, .end = last, .arguments = {}};
   views.arguments.slots.resize(rule_->slots().size());
   for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, views.arguments);
   return known.add(std::move(views));

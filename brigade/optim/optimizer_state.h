@@ -156,7 +156,7 @@ class OptimizerState {
  private:
   struct Views {  // of one range, cached between steps: all arguments but the gradients
     std::size_t storage;
-    std::int64_t begin, end;
+    std::int64_t begin, end;  // elements in ranges_, variables in whole_runs_
     UpdateArguments arguments;
   };
   struct KnownViews {

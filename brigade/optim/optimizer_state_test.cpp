@@ -243,6 +243,30 @@ TEST(OptimizerState, WholeVariablesAreUpdatedInTheShapesOfTheirGradientsInEachSt
   EXPECT_TRUE(three.variables[2].component(0).equal(at::full({2, 2}, -3.0)));
 }
 
+TEST(OptimizerState, AVariableWithoutElementsChangesTheVariablesOfAnUpdate) {
+  struct WithEmpty : torch::nn::Module {
+    WithEmpty() {
+      register_parameter("a", at::full({0}, 1.0));
+      register_parameter("b", at::full({3}, 1.0));
+    }
+  };
+  VariableStore store({c10::Device(c10::kCPU)}, StorageSharing::kOneStorage);
+  const std::vector<std::shared_ptr<torch::nn::Module>> modules = {std::make_shared<WithEmpty>()};
+  const auto variables = store.adopt(modules);
+  const auto rule = std::make_shared<const RecordingRule>();
+  OptimizerState state(rule, variables, {});
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = {at::ones({0}), at::ones({3})};
+  for (const std::vector<bool>& has_gradient :
+       {std::vector{true, true}, std::vector{false, true}}) {
+    for (const UpdateRun& run : state.runs(has_gradient)) state.apply_whole(0, run, gradients);
+  }
+  ASSERT_EQ(rule->calls.size(), 2U);
+  for (const RecordingRule::Call& call : rule->calls) EXPECT_TRUE(call.has_equal_shapes);
+  EXPECT_EQ(rule->calls[1].ranges, 1U);
+  EXPECT_TRUE(variables[1].component(0).equal(at::full({3}, -1.0)));
+}
+
 TEST(OptimizerState, ReplicasWithSeparateMemoryHaveSeparateSlots) {
   const ThreeVariables apart(StorageSharing::kOneCopyEach);
   OptimizerState state(Sgd{.momentum = 0.5}.rule(), apart.variables, {});
