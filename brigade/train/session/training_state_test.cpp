@@ -300,6 +300,19 @@ TEST(TrainingState, AddsWhatWasCreatedOnce) {
   }
 }
 
+TEST(TrainingState, ASaveRefusesAnOptimizerThatWasCreatedLater) {
+  distribute::MirroredStrategy strategy(distribute::cpus(1));
+  ToyTraining training(strategy);
+  TrainingState state(strategy);
+  state.add_created();
+  const auto later = strategy.optimizer(training.model, optim::Adam{});
+  const Error error = distribute::error_from([&] { state.contents(); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  training.state.contents();  // has only what was added by name
+  state.add_created();
+  state.contents();
+}
+
 TEST(TrainingState, AnIteratorThatIsGoneIsAnErrorThatSaysWhatToDo) {
   distribute::MirroredStrategy strategy(distribute::cpus(1));
   TrainingState state(strategy);
