@@ -159,6 +159,32 @@ TEST(EagerReduction, ABucketIsReducedBeforeBackwardHasEnded) {
   }
 }
 
+// It contains the presence numbers, which are known when backward has ended.
+TEST(EagerReduction, TheLastBucketWaitsForTheEndOfBackward) {
+  run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const std::vector<variables::Variable> used = {model.variables()[0], model.variables()[2]};
+    const auto state = std::make_shared<optim::OptimizerState>(
+        optim::Sgd{.learning_rate = 0.125}.rule(), used, std::span<const optim::ParameterGroup>());
+    const auto group = std::make_shared<comm::LocalGroup>(
+        1, comm::LocalGroupOptions{.timeout = std::chrono::seconds(60)});
+    const auto workers = std::make_shared<const WorkerGroup>(*strategy.workers());
+    const auto synchronizer =
+        make_worker_synchronizer({.state = state, .group = group, .workers = workers});
+    GradientReadyListener* const listener = synchronizer->ready_listener();
+    const int before = strategy.communicator().reductions();
+    const std::vector<at::Tensor> gradients(2, at::full({3}, 1.0, at::kDouble));
+    listener->begin(0);
+    for (std::size_t i = gradients.size(); i-- > 0;) listener->ready(0, i, gradients[i]);
+    EXPECT_TRUE(strategy.communicator().reduces_more_than(before)) << "all others";
+    constexpr std::chrono::milliseconds kShort{50};
+    EXPECT_FALSE(strategy.communicator().reduces_more_than(before + 1, kShort));
+    synchronizer->apply(0, gradients, GradientState::kLocal);
+    synchronizer->end_step(StepOutcome::kDone);
+    expect_values(model, 2.0 - 0.125 * 2.0, 3.0 - 0.125 * 2.0);
+  });
+}
+
 TEST(EagerReduction, ByDefaultGradientsAreReducedAfterBackwardInOneReduction) {
   run_counted({1, 1}, 0, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();

@@ -87,7 +87,9 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
       buffers_.fill_variable(variable, parts);
       for (at::Tensor& part : parts) part.reset();
     }
-    if (const auto bucket = progress_.filled(variable)) reducer_->ready(*bucket);
+    // The last bucket also has what is known after backward: the presence numbers.
+    const auto bucket = progress_.filled(variable);
+    if (bucket && *bucket + 1 < buffers_.num_buckets()) reducer_->ready(*bucket);
   }
 
   void cancel(int /*replica*/) noexcept override { give_up(); }
