@@ -33,7 +33,7 @@ class LossLoop {
   void run(int steps) {
     for (int i = 0; i < steps; ++i) loss_ = step();
   }
-  at::Tensor step() { return loop_.strategy().reduce_mean_over_examples(loop_.step()); }
+  at::Tensor step() { return loop_.strategy().reduce_loss(loop_.step()); }
   train::TrainingState& state() { return state_; }
 
  private:

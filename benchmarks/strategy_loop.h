@@ -97,7 +97,7 @@ class StrategyLoop {
     for (int i = 0; i < steps; ++i) step();
   }
   /// One step; the replicas' losses.
-  distribute::PerReplica<at::Tensor> step() {
+  distribute::PerReplica<distribute::StepLoss> step() {
     return step_(batches_[position_++ % batches_.size()]);
   }
 
@@ -135,7 +135,7 @@ class StrategyLoop {
     return batches;
   }
 
-  using Step = std::function<distribute::PerReplica<at::Tensor>(const Batches&)>;
+  using Step = std::function<distribute::PerReplica<distribute::StepLoss>(const Batches&)>;
 
   template <class Model, class Rule>
   Step make_step(Model model, const Rule& rule) {
@@ -148,8 +148,7 @@ class StrategyLoop {
           [&](distribute::ReplicaContext&, const input::LabeledBatch& batch) {
             auto loss =
                 layers::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
-            optimizer.minimize(loss);
-            return loss;
+            return optimizer.minimize(loss);
           },
           batches);
     };

@@ -322,6 +322,7 @@ using distribute::ReplicaContext;
 using distribute::ReplicaMapContext;
 using distribute::ReplicaMapOptions;
 using distribute::Replicated;
+using distribute::StepLoss;
 using distribute::Strategy;
 using distribute::TowerInput;
 using distribute::TowerOptions;

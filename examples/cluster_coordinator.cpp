@@ -35,11 +35,10 @@ bg::FunctionData train_step(Trainer& trainer, const bg::FunctionCall& call) {
       [&](const bg::LabeledBatch& batch) {
         const at::Tensor loss =
             bg::losses::sparse_softmax_cross_entropy(trainer.model(batch.features), batch.labels);
-        trainer.adam.minimize(loss);
-        return loss.detach();
+        return trainer.adam.minimize(loss);
       },
       call.per_worker<bg::distribute::DistributedIterator<bg::LabeledBatch>>().next().value());
-  return {.tensors = {{"loss", trainer.strategy.reduce_mean_over_examples(losses)}}};
+  return {.tensors = {{"loss", trainer.strategy.reduce_loss(losses)}}};
 }
 
 /// The functions of this program: the coordinator checks their names, and the workers run them.

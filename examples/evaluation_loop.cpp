@@ -71,8 +71,7 @@ int main(int argc, char** argv) {
       session.run(batches, [&](const bg::LabeledBatch& batch) {
         const auto loss =
             bg::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
-        adam.minimize(loss);
-        return loss.detach();
+        return adam.minimize(loss);
       });
     }
     session.close();

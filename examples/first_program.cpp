@@ -23,14 +23,13 @@ int main(int argc, char** argv) {
     auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
     const auto train_step = [&](const bg::LabeledBatch& local) {
       auto loss = bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-      adam.minimize(loss);  // sums the gradients over all replicas and updates once
-      return loss.detach();
+      return adam.minimize(loss);  // sums the gradients over all replicas and updates once
     };
     for (const auto& batch : strategy.distribute(train)) {
       const auto loss = strategy.run(train_step, batch);
       if (strategy.step() % 10 == 0) {
         std::cout << "step " << strategy.step() << "  loss "
-                  << strategy.reduce_mean_over_examples(loss).item<float>() << "\n";
+                  << strategy.reduce_loss(loss).item<float>() << "\n";
       }
     }
   });

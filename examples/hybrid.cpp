@@ -31,8 +31,7 @@ void start_worker(const bg::cluster::ClusterConfig& config, std::int64_t steps) 
     const auto values = session.run(batches, [&](const bg::LabeledBatch& local) {
       const at::Tensor loss =
           bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-      adam.minimize(loss);  // adds the gradients of this machine's devices, then sends them
-      return loss.detach();
+      return adam.minimize(loss);  // adds the gradients of this machine's devices, then sends them
     });
     if (!values) break;
     last = values->number("loss");

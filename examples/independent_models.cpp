@@ -24,15 +24,14 @@ std::vector<at::Tensor> train(bg::Strategy& strategy, const Examples& examples, 
   const auto sgd = strategy.optimizer(model, bg::optim::Sgd{.learning_rate = rate});
   const auto step = [&](const bg::LabeledBatch& batch) {
     const auto loss = bg::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
-    sgd.minimize(loss);
-    return loss.detach();
+    return sgd.minimize(loss);
   };
   const auto batches = strategy.distribute(examples.batch(32).prefetch(2));
   for (int epoch = 1; epoch <= kEpochs; ++epoch) {
     double sum = 0.0;
     int steps = 0;
     for (const auto& batch : batches) {  // each loop is the next epoch
-      sum += strategy.reduce_mean_over_examples(strategy.run(step, batch)).item<double>();
+      sum += strategy.reduce_loss(strategy.run(step, batch)).item<double>();
       ++steps;
     }
     if (!after_epoch(epoch, sum / steps)) break;

@@ -74,8 +74,7 @@ int main(int argc, char** argv) {
       session.run(batches, [&](const bg::LabeledBatch& batch) {
         const at::Tensor loss =
             bg::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
-        adam.minimize(loss);
-        return loss.detach();
+        return adam.minimize(loss);
       });
     }
     session.close();

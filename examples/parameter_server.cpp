@@ -76,8 +76,7 @@ void start_worker(const bg::cluster::ClusterConfig& config, const bg::Flags& fla
     const auto values = session.run(batches, [&](const bg::LabeledBatch& inputs) {
       const at::Tensor loss =
           bg::losses::sparse_softmax_cross_entropy(model(inputs.features), inputs.labels);
-      adam.minimize(loss);
-      return loss.detach();
+      return adam.minimize(loss);
     });
     if (!values) break;
     last = values->number("loss");

@@ -22,13 +22,12 @@ std::vector<float> train(bg::Strategy& strategy, const bg::Dataset<bg::LabeledBa
   const auto train_step = [&](const bg::LabeledBatch& micro_batch) {
     const at::Tensor loss =
         bg::losses::sparse_softmax_cross_entropy(model(micro_batch.features), micro_batch.labels);
-    adam.minimize(loss);
-    return loss.detach();
+    return adam.minimize(loss);
   };
   std::vector<float> losses;
   for (const auto& batch : strategy.distribute(dataset)) {
     const auto of_micro_batches = strategy.run(train_step, batch);
-    losses.push_back(strategy.reduce_mean_over_examples(of_micro_batches).item<float>());
+    losses.push_back(strategy.reduce_loss(of_micro_batches).item<float>());
   }
   std::cout << strategy.name() << ": " << losses.size() << " steps, loss " << losses.front()
             << " to " << losses.back() << "\n";

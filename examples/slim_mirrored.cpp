@@ -38,11 +38,10 @@ std::pair<double, double> train(bg::Strategy& strategy,
         [&](const bg::LabeledBatch& local) {
           const at::Tensor loss =
               bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-          adam.minimize(loss);
-          return loss.detach();
+          return adam.minimize(loss);
         },
         batch);
-    losses.push_back(strategy.reduce_mean_over_examples(means).item<double>());
+    losses.push_back(strategy.reduce_loss(means).item<double>());
   }
   std::cout << strategy.name() << ": " << losses.size() << " steps, loss " << losses.front()
             << " to " << losses.back() << "\n";

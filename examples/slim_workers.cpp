@@ -49,14 +49,13 @@ void train(bg::Strategy& strategy, const std::string& data_dir) {
   const auto train_step = [&](const bg::LabeledBatch& local) {
     const at::Tensor loss =
         bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-    adam.minimize(loss);  // adds the gradients of all processes, and updates in all of them
-    return loss.detach();
+    return adam.minimize(loss);  // adds the gradients of all processes, and updates in all of them
   };
 
   int steps = 0;
   double first = 0, last = 0;
   for (const auto& batch : strategy.distribute(dataset)) {
-    last = strategy.reduce_mean_over_examples(strategy.run(train_step, batch)).item<double>();
+    last = strategy.reduce_loss(strategy.run(train_step, batch)).item<double>();
     if (steps++ == 0) first = last;
     if (strategy.is_chief() && steps % 10 == 0)
       std::cout << "Step " << steps << " loss = " << last << std::endl;

@@ -69,13 +69,12 @@ std::vector<float> train(bg::Strategy& strategy, const Next& next) {
   const auto train_step = [&](const bg::LabeledBatch& local) {
     const at::Tensor loss =
         bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-    adam.minimize(loss);
-    return loss.detach();
+    return adam.minimize(loss);
   };
   std::vector<float> losses;
   while (const auto batch = next()) {
     const auto of_towers = strategy.run(train_step, *batch);
-    losses.push_back(strategy.reduce_mean_over_examples(of_towers).item<float>());
+    losses.push_back(strategy.reduce_loss(of_towers).item<float>());
   }
   return losses;
 }

@@ -28,8 +28,8 @@ void start_worker(const bg::cluster::ClusterConfig& config, std::int64_t steps) 
     const auto values = session.run(batches, [&](const bg::LabeledBatch& batch) {
       const at::Tensor loss =
           bg::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
-      sync.minimize(loss);  // returns when two gradients made the update, perhaps not this one
-      return loss.detach();
+      return sync.minimize(
+          loss);  // returns when two gradients made the update, perhaps not this one
     });
     if (!values) break;
     last = values->number("loss");

@@ -49,8 +49,7 @@ void train(bg::Strategy& strategy, const Options& options) {
     session.run(batches, [&](const bg::LabeledBatch& local) {
       const at::Tensor loss =
           bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-      adam.minimize(loss);
-      return loss.detach();
+      return adam.minimize(loss);
     });
   }
   session.close();

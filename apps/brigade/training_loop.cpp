@@ -72,7 +72,7 @@ class Meter {
   std::int64_t steps_ = 0, examples_ = 0, warm_examples_ = 0;
 };
 
-using Losses = std::optional<distribute::PerReplica<at::Tensor>>;
+using Losses = std::optional<distribute::PerReplica<distribute::StepLoss>>;
 
 /// One update, of as many batches as are accumulated for it, fewer at the end of the data. Returns
 /// the examples trained on, 0 if there was no batch left; `losses` are the last batch's.

@@ -23,7 +23,7 @@ using Model = distribute::Replicated<models::Classifier>;
 
 /// One step of training a classifier. Borrows its members.
 struct TrainingStep {
-  using Function = std::function<at::Tensor(const input::LabeledBatch&)>;
+  using Function = std::function<distribute::StepLoss(const input::LabeledBatch&)>;
   using Compiled = distribute::CompiledStep<Function>;
 
   distribute::Strategy& strategy;
@@ -40,8 +40,8 @@ struct TrainingStep {
     compiled = std::make_shared<Compiled>(strategy.compile(
         Function([eager](const input::LabeledBatch& local) { return eager.train(local); })));
   }
-  /// Trains on a global batch. Returns each replica's mean loss, without waiting for the devices.
-  distribute::PerReplica<at::Tensor> run(
+  /// Trains on a global batch. Does not wait for the devices.
+  distribute::PerReplica<distribute::StepLoss> run(
       const distribute::PerReplica<input::LabeledBatch>& batch) const {
     if (compiled) return (*compiled)(batch);
     return strategy.run([this](const input::LabeledBatch& local) { return train(local); }, batch);
@@ -53,16 +53,13 @@ struct TrainingStep {
     json["eager_reason"] = reason.empty() ? Json(nullptr) : Json(reason);
   }
   /// The mean loss over the global batch. Waits for the devices.
-  double mean(const distribute::PerReplica<at::Tensor>& losses) const {
-    return strategy.reduce_mean_over_examples(losses).item<double>();
+  double mean(const distribute::PerReplica<distribute::StepLoss>& losses) const {
+    return strategy.reduce_loss(losses).item<double>();
   }
 
  private:
-  at::Tensor train(const input::LabeledBatch& local) const {
-    const at::Tensor logits = model(local.features);
-    const at::Tensor loss = total_loss(logits, local.labels);
-    minimize(loss);
-    return loss.detach();
+  distribute::StepLoss train(const input::LabeledBatch& local) const {
+    return minimize(total_loss(model(local.features), local.labels));
   }
   /// With the losses of auxiliary logits, and of the variables' regularizers.
   at::Tensor total_loss(const at::Tensor& logits, const at::Tensor& labels) const {
@@ -83,11 +80,11 @@ struct TrainingStep {
                flags.label_smoothing / static_cast<double>(classes);
     return layers::losses::categorical_crossentropy(logits, wanted);
   }
-  void minimize(const at::Tensor& loss) const {
+  distribute::StepLoss minimize(const at::Tensor& loss) const {
     if (!flags.clip_norm) return optimizer.minimize(loss);
     distribute::Gradients gradients = optimizer.aggregate(optimizer.compute_gradients(loss));
     optim::clip_by_global_norm_(gradients, *flags.clip_norm);
-    optimizer.apply_gradients(gradients);
+    return optimizer.apply_gradients(gradients);
   }
 };
 

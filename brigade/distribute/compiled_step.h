@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "brigade/device/random_scope.h"
+#include "brigade/distribute/optimizer/step_loss.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_capture.h"
 #include "brigade/distribute/replica_context.h"
@@ -63,7 +64,8 @@ class CompiledStep {
       : strategy_(strategy),
         function_(std::move(function)),
         capture_(std::make_unique<ReplicaCapture>(local_replicas(strategy), options.warmup,
-                                                  graph_factory(strategy))) {
+                                                  graph_factory(strategy))),
+        losses_(static_cast<std::size_t>(local_replicas(strategy))) {
     const std::string obstacle = capture_obstacle(strategy);
     if (!obstacle.empty()) capture_->give_up(obstacle);
   }
@@ -75,7 +77,8 @@ class CompiledStep {
         std::decay_t<decltype(invoke(std::declval<ReplicaContext&>(),
                                      std::declval<const internal::Component<Arguments>&>()...))>;
     constexpr bool has_tensors = (input::Splittable<internal::Component<Arguments>> && ...) &&
-                                 (std::is_void_v<Result> || std::is_same_v<Result, at::Tensor>);
+                                 (std::is_void_v<Result> || std::is_same_v<Result, at::Tensor> ||
+                                  std::is_same_v<Result, StepLoss>);
     S& strategy = strategy_;  // of a dependent type, because Strategy includes this header
     if constexpr (has_tensors) {
       if (plan(strategy, arguments...) != ReplicaCapture::Next::kEager) {
@@ -88,7 +91,7 @@ class CompiledStep {
         strategy.set_step(step);  // nothing of it has been computed
       }
     } else if (!capture_->is_ruled_out()) {
-      capture_->give_up("its arguments are not batches, or its result is not a tensor");
+      capture_->give_up("its arguments are not batches, or its result is not a tensor or loss");
     }
     const auto eager = [this](ReplicaContext& context, const auto&... own) {
       return this->invoke(context, own...);
@@ -131,8 +134,14 @@ class CompiledStep {
     };
     strategy.run(captured, arguments...);
     std::vector<at::Tensor> results = capture_->take_results();
-    if constexpr (!std::is_void_v<Result>)
+    if constexpr (std::is_same_v<Result, at::Tensor>)
       return PerReplica<at::Tensor>(std::move(results), internal::first_examples(arguments...));
+    if constexpr (std::is_same_v<Result, StepLoss>) {
+      std::vector<StepLoss> losses;
+      for (std::size_t replica = 0; replica < results.size(); ++replica)
+        losses.push_back(losses_[replica].with_local(std::move(results[replica])));
+      return PerReplica<StepLoss>(std::move(losses), internal::first_examples(arguments...));
+    }
   }
 
   /// The results of the function with `inputs` in the places of the arguments' tensors.
@@ -148,6 +157,10 @@ class CompiledStep {
         [&](const Own&... each) {
           if constexpr (std::is_void_v<Result>) {
             invoke(context, each...);
+          } else if constexpr (std::is_same_v<Result, StepLoss>) {
+            StepLoss& loss = losses_[static_cast<std::size_t>(context.local_id)];
+            loss = invoke(context, each...);
+            results.push_back(loss.local());
           } else {
             results.push_back(invoke(context, each...));
           }
@@ -175,6 +188,7 @@ class CompiledStep {
   Strategy& strategy_;
   Function function_;
   std::unique_ptr<ReplicaCapture> capture_;  // movable
+  std::vector<StepLoss> losses_;             // [replica]: what the captured call returned
 };
 
 }  // namespace brigade::distribute

@@ -224,6 +224,28 @@ TEST(CompiledStepOnACard, UpdatesAreReplayedWithTheirRatesAndDropoutAndNobodyWai
   }
 }
 
+TEST(CompiledStepOnACard, ALossIsReducedAsAfterRun) {
+  for (const int replicas : {1, 2}) {
+    std::vector<at::Tensor> losses;
+    for (const How how : {How::kRun, How::kCompiled}) {
+      CardTraining training(how, {}, replicas);
+      const auto body = [&](const at::Tensor& x) {
+        return training.adam.minimize(training.model(x).square().mean(), LossScale::kSum);
+      };
+      auto compiled = training.strategy.compile(body, {.warmup = 2});
+      for (std::size_t number = 0; number < 6; ++number) {
+        const auto batch = training.split(number);
+        const auto loss = training.strategy.reduce_loss(
+            how == How::kRun ? training.strategy.run(body, batch) : compiled(batch));
+        losses.push_back(FakeDevice::read(loss));
+      }
+      EXPECT_EQ(compiled.eager_reason(), "");
+    }
+    for (std::size_t number = 0; number < 6; ++number)
+      EXPECT_TRUE(losses[number].equal(losses[number + 6])) << number;
+  }
+}
+
 TEST(CompiledStepOnACard, OtherShapesRunEagerlyInBetween) {
   CardTraining run(How::kRun), compiled(How::kCompiled);
   for (CardTraining* each : {&run, &compiled}) {

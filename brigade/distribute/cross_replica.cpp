@@ -211,6 +211,20 @@ at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& mea
   return at::isFloatingType(dtype) ? sum.to(dtype) : sum;
 }
 
+at::Tensor Strategy::reduce_loss(const PerReplica<StepLoss>& losses) const {
+  check_outside_replica("reduce_loss");
+  if (losses[0].global().defined()) return losses[0].global();
+  const at::NoGradGuard no_grad;
+  check_state(!losses.examples() || losses.examples()->global > 0,
+              "reduce_loss: no replica had examples.");
+  if (num_replicas_in_sync() == 1) return losses[0].with_sum(losses[0].part().clone()).global();
+  std::vector<at::Tensor> parts;
+  for (const StepLoss& each : losses.values())
+    parts.push_back(each.part().to(losses[0].local().device()));
+  const at::Tensor like = parts.front();
+  return losses[0].with_sum(sum_over_replicas(std::move(parts), like)).global();
+}
+
 at::Tensor Strategy::reduce(comm::ReduceOp op, const at::Tensor& value) const {
   check_argument(op != comm::ReduceOp::kSum || num_replicas_in_sync() == 1,
                  base::str_cat("reduce: a value that is not distributed cannot be summed over ",

@@ -333,6 +333,23 @@ class Strategy {
   /// by the replicas' numbers of examples. It is what one replica would have returned for the whole
   /// batch. Throws kFailedPrecondition if the numbers of examples are not known.
   at::Tensor reduce_mean_over_examples(const PerReplica<at::Tensor>& means) const;
+  template <class T>
+  at::Tensor reduce_mean_over_examples(const PerReplica<T>&) const {
+    static_assert(!std::is_same_v<T, StepLoss>,
+                  "What Optimizer::minimize returned is reduced by Strategy::reduce_loss.");
+    static_assert(std::is_same_v<T, StepLoss>,
+                  "Strategy::reduce_mean_over_examples takes one tensor per replica: return the "
+                  "loss, a tensor, from the step function.");
+    return {};
+  }
+  /// The loss of a step, from what `Optimizer::minimize` or `apply_gradients` returned in each
+  /// replica: what one replica would have returned for the whole batch, that is the mean over all
+  /// examples; of a loss declared as LossScale::kSum or kAlreadyScaled the sum over the replicas.
+  /// On the first replica's device. Among workers it came with the gradients and needs no call,
+  /// except in steps without an update (micro-batches, overflows), with a narrow
+  /// `CommunicationOptions::wire`, in pipelines, and if its dtype is not that of the variables.
+  /// Throws kFailedPrecondition if no replica had examples or their numbers are not known.
+  at::Tensor reduce_loss(const PerReplica<StepLoss>& losses) const;
   /// For a value that is not distributed: returns `value`. Throws kInvalidArgument for kSum on
   /// several replicas, as in TensorFlow.
   at::Tensor reduce(comm::ReduceOp op, const at::Tensor& value) const;

@@ -142,8 +142,8 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
     statistics_ = find_statistics(strategy);
 }
 
-at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
-                          const std::function<at::Tensor()>& total_loss) const {
+distribute::StepLoss TrainStep::run(const distribute::ReplicaContext& context,
+                                    const std::function<at::Tensor()>& total_loss) const {
   variables::Graph& graph = variables::require_graph("A train op");
   const auto defaults = layers::arg_scope(defaults_);
   const at::Tensor loss = total_loss();
@@ -153,9 +153,8 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   if (skips) graph.drop_update_ops();
   const at::Tensor weighted =
       options_.gradient_weight == 1.0 ? loss : loss * options_.gradient_weight;
-  optimizer_.apply_gradients(
-      transform_gradients(optimizer_.compute_gradients(weighted, options_.loss_scale)));
-  return loss.detach();
+  return optimizer_.apply_gradients(
+      transform_gradients(optimizer_.compute_gradients(weighted, options_.loss_scale, loss)));
 }
 
 std::int64_t TrainStep::global_step_value() const {
@@ -194,12 +193,10 @@ distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients
   return sums;
 }
 
-at::Tensor TrainStep::finish(const distribute::PerReplica<at::Tensor>& losses) const {
+at::Tensor TrainStep::finish(const distribute::PerReplica<distribute::StepLoss>& losses) const {
   const at::NoGradGuard no_grad;
   for (const Variable& statistic : statistics_) statistic.assign(statistic.component(0).clone());
-  const at::Tensor loss = options_.loss_scale == LossScale::kMeanOverExamples
-                              ? strategy_->reduce_mean_over_examples(losses)
-                              : strategy_->reduce(comm::ReduceOp::kSum, losses);
+  const at::Tensor loss = strategy_->reduce_loss(losses);
   if (options_.check_numerics && !loss.device().is_cpu())
     loss_check_->add(loss,
                      options_.count_steps ? global_step_value() - 1 : optimizer_.updates() - 1);

@@ -157,13 +157,12 @@ class TrainStep {
   TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule, TrainOpOptions options);
 
   /// In a replica: computes the total loss and its gradients, and makes the update. A collective.
-  /// Returns the loss, detached.
-  at::Tensor run(const distribute::ReplicaContext& context,
-                 const std::function<at::Tensor()>& total_loss) const;
+  distribute::StepLoss run(const distribute::ReplicaContext& context,
+                           const std::function<at::Tensor()>& total_loss) const;
 
   /// After `run`, outside of replicas: combines the losses of all replicas. Throws kDataLoss as
   /// `check_numerics`, where that is due.
-  at::Tensor finish(const distribute::PerReplica<at::Tensor>& losses) const;
+  at::Tensor finish(const distribute::PerReplica<distribute::StepLoss>& losses) const;
   /// Throws kDataLoss if a loss since the last check was not finite; on GPUs it waits for the last
   /// one. Outside of replicas.
   void check_numerics() const { loss_check_->check(); }
@@ -200,7 +199,7 @@ class TrainStep {
 /// Thread-safety: one thread, outside of replicas.
 class TrainOp {
  public:
-  using Run = std::function<std::optional<distribute::PerReplica<at::Tensor>>()>;
+  using Run = std::function<std::optional<distribute::PerReplica<distribute::StepLoss>>()>;
   /// For `create_train_op`: `run` makes the replicas' steps on the next batch, `position` saves and
   /// restores the position in the data.
   TrainOp(std::shared_ptr<const TrainStep> step, Run run, DataPosition position = {})
@@ -257,8 +256,9 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
     position.save = [queue] { return queue->save(); };
     position.restore = [queue](const io::StateTree& state) { queue->restore(state); };
   }
-  auto run = [step, total_loss = std::move(total_loss),
-              queue = std::move(queue)]() -> std::optional<distribute::PerReplica<at::Tensor>> {
+  auto run =
+      [step, total_loss = std::move(total_loss),
+       queue = std::move(queue)]() -> std::optional<distribute::PerReplica<distribute::StepLoss>> {
     const auto* batch = queue->front();
     if (batch == nullptr) return std::nullopt;
     const std::int64_t updates = step->optimizer().updates();

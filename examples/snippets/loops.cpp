@@ -25,14 +25,13 @@ void custom_loop(bg::Strategy& strategy) {
     const auto loss = bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
     auto gradients = adam.aggregate(adam.compute_gradients(loss));  // the sum over all replicas
     bg::optim::clip_by_global_norm_(gradients, 1.0);
-    adam.apply_gradients(gradients);
-    return loss.detach();
+    return adam.apply_gradients(gradients);
   };
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (const auto& batch : strategy.distribute(dataset)) {
       adam.set_learning_rate((*schedule)(adam.updates()));
       const auto losses = strategy.run(train_step, batch);
-      const at::Tensor loss = strategy.reduce_mean_over_examples(losses);
+      const at::Tensor loss = strategy.reduce_loss(losses);
     }
   }
   // [/loop_with_clipping]
@@ -119,8 +118,7 @@ void checkpoints(const std::string& folder) {
     session.run(batches, [&](const bg::LabeledBatch& local) {
       const auto loss =
           bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-      adam.minimize(loss);
-      return loss.detach();
+      return adam.minimize(loss);
     });
   }
   session.close();  // saves, and throws if that failed

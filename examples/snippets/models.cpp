@@ -67,8 +67,7 @@ void several_inputs(bg::Strategy& strategy) {
     const at::Tensor wrong = bg::losses::sparse_categorical_crossentropy(
         kind, local.kind, {.reduction = bg::losses::Reduction::kNone});
     const at::Tensor loss = error + 0.5 * wrong;
-    adam.minimize(loss);
-    return loss.detach().mean();
+    return adam.minimize(loss);
   };
   for (const auto& batch : batches) strategy.run(train_step, batch);
   // [/two_inputs_step]
@@ -142,8 +141,7 @@ void language_model(bg::Strategy& strategy) {
     const at::Tensor count =
         replica.all_reduce(bg::ReduceOp::kSum, (targets != kPadding).sum().to(at::kFloat));
     const at::Tensor loss = sum / count;  // this replica's part of the mean over all tokens
-    adam.minimize(loss, bg::LossScale::kAlreadyScaled);
-    return loss.detach();
+    return adam.minimize(loss, bg::LossScale::kAlreadyScaled);
   };
   for (const auto& batch : strategy.distribute(text)) {
     const auto losses = strategy.run(train_step, batch);

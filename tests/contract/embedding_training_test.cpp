@@ -105,8 +105,11 @@ Weights trained_recommender(Strategy& strategy, const RecommenderPlan& plan) {
     strategy.run([&](distribute::ReplicaContext& context) {
       const int part = strategy.worker_index() * strategy.num_local_replicas() + context.local_id;
       const at::Tensor loss = preference_loss(model.local(), step, part, plan.model);
-      if (!plan.aggregates) return optimizer.minimize(loss);
-      optimizer.apply_gradients(optimizer.aggregate(optimizer.compute_gradients(loss)));
+      if (!plan.aggregates) {
+        optimizer.minimize(loss);
+      } else {
+        optimizer.apply_gradients(optimizer.aggregate(optimizer.compute_gradients(loss)));
+      }
     });
   }
   strategy.fetch_state();

@@ -149,7 +149,10 @@ std::vector<at::Tensor> values_after_training(Strategy& strategy, HowToUpdate tr
         [&](const input::LabeledBatch& local) {
           const at::Tensor loss =
               layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-          if (training != HowToUpdate::kClipped) return adam.minimize(loss);
+          if (training != HowToUpdate::kClipped) {
+            adam.minimize(loss);
+            return;
+          }
           Gradients sums = adam.aggregate(adam.compute_gradients(loss));
           optim::clip_by_global_norm_(sums, 0.5);
           adam.apply_gradients(sums);

@@ -183,7 +183,10 @@ int conversions_in(const ConvertingCase& each) {
           const at::Tensor images = own.features.contiguous(kChannelsLast);
           const at::Tensor loss =
               layers::losses::sparse_softmax_cross_entropy(model(images), own.labels);
-          if (!each.clips) return sgd.minimize(loss);
+          if (!each.clips) {
+            sgd.minimize(loss);
+            return;
+          }
           distribute::Gradients sums = sgd.aggregate(sgd.compute_gradients(loss));
           const auto clipped = optim::clip_by_global_norm(sums.values(), 1e-3);
           for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = clipped.tensors[i];

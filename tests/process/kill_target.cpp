@@ -138,12 +138,12 @@ class Training {
           const at::Tensor labels = share.labels.remainder(kClasses);
           const at::Tensor logits = model_(share.features);
           const at::Tensor loss = layers::losses::sparse_softmax_cross_entropy(logits, labels);
-          adam_.minimize(loss);
+          const auto step_loss = adam_.minimize(loss);
           accuracy_.update_state(labels, logits.detach());
-          return loss.detach();
+          return step_loss;
         },
         *batch);
-    return train::StepValues{{"loss", strategy_.reduce_mean_over_examples(losses)}};
+    return train::StepValues{{"loss", strategy_.reduce_loss(losses)}};
   }
 
   std::string weights() const {

@@ -1,6 +1,7 @@
 #include "brigade/distribute/optimizer/gradient_buckets.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,6 +13,12 @@
 #include "brigade/variables/memory_order.h"
 
 namespace brigade::distribute {
+
+namespace {
+
+constexpr std::int64_t kMaxValues = 16;
+
+}  // namespace
 
 GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
                                  std::shared_ptr<comm::ProcessCommunicator> workers,
@@ -45,10 +52,12 @@ void GradientBuckets::allocate_buffers(const std::vector<bool>& is_trained) {
   }
   const auto presences = static_cast<std::int64_t>(variables.size());
   for (Buffer& buffer : buffers_) {
-    const std::int64_t extra = &buffer == &buffers_.front() ? presences : 0;
+    const std::int64_t extra = &buffer == &buffers_.front() ? presences + kMaxValues : 0;
     for (std::size_t set = 0; set < blocks_.most_parts(); ++set)
       buffer.sets.push_back(workers_->make_buffer(buffer.size + extra, buffer.dtype));
-    if (extra > 0) presence_ = buffer.values().narrow(0, buffer.size, extra);
+    if (extra == 0) continue;
+    presence_ = buffer.values().narrow(0, buffer.size, presences);
+    values_ = buffer.values().narrow(0, buffer.size + presences, kMaxValues);
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (!locations_[i].is_sent) continue;
@@ -144,12 +153,29 @@ void GradientBuckets::fill_range(const Buffer& buffer,
 }
 
 void GradientBuckets::write_presence(std::span<const std::span<const at::Tensor>> parts) {
+  std::vector<double> is_present;
   for (std::size_t i = 0; i < locations_.size(); ++i) {
-    const bool is_present =
+    const bool is_one =
         locations_[i].is_sent &&
         std::ranges::any_of(parts, [&](const auto& of_replica) { return of_replica[i].defined(); });
-    presence_[static_cast<std::int64_t>(i)].fill_(is_present ? 1 : 0);
+    is_present.push_back(is_one ? 1.0 : 0.0);
   }
+  presence_.copy_(at::from_blob(is_present.data(), presence_.sizes(), at::kDouble));
+}
+
+bool GradientBuckets::has_room_for(at::ScalarType dtype, std::int64_t numel) const {
+  return !buffers_.empty() && buffers_.front().dtype == dtype && numel <= kMaxValues;
+}
+
+// Values of an earlier step would be added up again.
+void GradientBuckets::fill_values(std::span<const at::Tensor> values) {
+  if (buffers_.empty()) return;
+  if (values.empty()) {
+    if (has_values_) values_.zero_();
+  } else {
+    add(values, 0, values.front().numel(), buffers_.front(), values_.storage_offset());
+  }
+  has_values_ = !values.empty();
 }
 
 void GradientBuckets::reduce(std::size_t bucket) {
@@ -165,6 +191,10 @@ std::vector<at::Tensor> GradientBuckets::sums() const {
     if (there[i] > 0) sums[i] = sums_[i].to(state_.variables()[i].dtype());
   }
   return sums;
+}
+
+at::Tensor GradientBuckets::sum_of_values(const at::Tensor& like) const {
+  return values_.narrow(0, 0, like.numel()).clone().view(like.sizes());
 }
 
 void BucketProgress::start(const std::vector<std::optional<std::size_t>>& bucket_of,

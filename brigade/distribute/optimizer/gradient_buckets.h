@@ -24,17 +24,19 @@ namespace brigade::distribute {
 
 /// The gradients of one optimizer in the form in which they are reduced between processes. Each
 /// dtype has one flat buffer of all its variables' gradients, from the last variable to the first,
-/// which is the order in which backward completes them. The first buffer ends with one presence
-/// number per variable: whether it has a gradient. So the sums also show every process which
-/// variables have a gradient in any process. Gradients of half and bfloat16 are sent as float32, so
-/// that only the global sum is rounded.
+/// which is the order in which backward completes them. After the gradients the first buffer has
+/// one presence number per variable: whether it has a gradient. So the sums also show every process
+/// which variables have a gradient in any process. It ends with room for a few values of each
+/// replica that are added up as well, such as its loss. Gradients of half and bfloat16 are sent as
+/// float32, so that only the global sum is rounded.
 ///
 /// Additions follow the comm::ReductionTree of all replicas. A process whose replicas form several
 /// of its subtrees has a buffer for each (comm::ReductionBlocks); the first one receives the total
 /// sums.
 ///
 /// The buffers may be partitioned into buckets of whole variables, which are reduced separately, in
-/// the order in which backward completes them. The last bucket contains the presence numbers.
+/// the order in which backward completes them. The last bucket contains the presence numbers and
+/// the values.
 ///
 /// Thread-safety: different variables, shards and buckets from several threads at the same time,
 /// each bucket reduced after it is filled; the rest from one thread.
@@ -64,12 +66,19 @@ class GradientBuckets {
   /// includes the presence numbers.
   void fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
             const std::vector<bool>& is_filled = {});
+  /// Whether there is room for a value of so many elements, which must have the buffer's dtype.
+  bool has_room_for(at::ScalarType dtype, std::int64_t numel) const;
+  /// Writes the sums of the replicas' values ([replica], contiguous), before the last bucket is
+  /// reduced. Empty: there are none in this step.
+  void fill_values(std::span<const at::Tensor> values);
   /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
   void reduce(std::size_t bucket);
   /// The sums in memory order and in the dtypes of their variables; undefined if no process has a
   /// gradient.
   /// They alias the buffers if the dtypes are the same. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
+  /// A copy of the sum of the values, in the shape of `like`.
+  at::Tensor sum_of_values(const at::Tensor& like) const;
 
  private:
   struct VariableLocation {
@@ -107,7 +116,9 @@ class GradientBuckets {
   std::vector<Buffer> buffers_;
   std::vector<Bucket> buckets_;
   std::vector<std::optional<std::size_t>> bucket_of_;  // [variable]
-  at::Tensor presence_;                                // the end of the first buffer
+  at::Tensor presence_;                                // after the gradients of the first buffer
+  at::Tensor values_;                                  // at its end
+  bool has_values_ = false;                            // in this step
   std::vector<at::Tensor> sums_;
 };
 

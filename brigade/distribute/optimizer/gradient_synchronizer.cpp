@@ -46,6 +46,15 @@ at::Tensor zeros_for(const variables::Variable& variable, int replica) {
       variables::in_memory_order(variable.component(replica).detach(), variable.memory_format()));
 }
 
+at::Tensor GradientSynchronizer::apply_with(int, std::span<const at::Tensor>, const at::Tensor&) {
+  throw Error(ErrorCode::kUnimplemented, "This synchronizer adds up gradients alone.");
+}
+
+std::pair<std::vector<at::Tensor>, at::Tensor> GradientSynchronizer::aggregate_with(
+    int, std::span<const at::Tensor>, const at::Tensor&) {
+  throw Error(ErrorCode::kUnimplemented, "This synchronizer adds up gradients alone.");
+}
+
 namespace {
 
 class ReplicaSynchronizer final : public GradientSynchronizer {
@@ -58,13 +67,60 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
         purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = context.optimizer} {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
-    const at::NoGradGuard no_grad;
-    const comm::PurposeScope purpose(progress_of(replica), purpose_);
     std::vector<at::Tensor> sums;
     if (state == GradientState::kLocal && has_peers()) {
       sums = aggregate(replica, gradients);
       gradients = sums;
     }
+    update(replica, gradients);
+  }
+
+  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
+    return sum(replica, gradients, {}).first;
+  }
+
+  bool can_sum(at::ScalarType, std::int64_t) const override { return workers_ != nullptr; }
+
+  at::Tensor apply_with(int replica, std::span<const at::Tensor> gradients,
+                        const at::Tensor& value) override {
+    const auto [sums, sum_of_values] = sum(replica, gradients, value);
+    update(replica, sums);
+    return sum_of_values;
+  }
+
+  std::pair<std::vector<at::Tensor>, at::Tensor> aggregate_with(
+      int replica, std::span<const at::Tensor> gradients, const at::Tensor& value) override {
+    return sum(replica, gradients, value);
+  }
+
+  bool can_be_captured() const override { return !has_peers(); }
+  const WorkerGroup* workers() const override { return workers_.get(); }
+
+ private:
+  /// `value`: undefined: none.
+  std::pair<std::vector<at::Tensor>, at::Tensor> sum(int replica,
+                                                     std::span<const at::Tensor> gradients,
+                                                     const at::Tensor& value) const {
+    const at::NoGradGuard no_grad;
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
+    const comm::PurposeScope purpose(progress_of(replica), purpose_);
+    std::vector<at::Tensor> like;
+    for (const variables::Variable& variable : state_->variables())
+      like.push_back(variables::in_memory_order(variable.component(replica).detach(),
+                                                variable.memory_format()));
+    comm::Communicator& communicator = *communicators_[static_cast<std::size_t>(replica)];
+    if (!value.defined()) return {communicator.sum_present(gradients, like), at::Tensor()};
+    std::vector<at::Tensor> own(gradients.begin(), gradients.end());
+    own.push_back(value);
+    like.push_back(value);
+    std::vector<at::Tensor> sums = communicator.sum_present(own, like);
+    at::Tensor of_values = std::move(sums.back());
+    sums.pop_back();
+    return {std::move(sums), std::move(of_values)};
+  }
+
+  void update(int replica, std::span<const at::Tensor> gradients) {
+    const at::NoGradGuard no_grad;
     const std::vector<bool> known = present(gradients);
     {
       const at::AutoDispatchBelowADInplaceOrView
@@ -80,21 +136,6 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
     if (group_->world_size() > 1) group_->barrier(replica);
   }
 
-  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
-    const at::NoGradGuard no_grad;
-    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
-    const comm::PurposeScope purpose(progress_of(replica), purpose_);
-    std::vector<at::Tensor> components;
-    for (const variables::Variable& variable : state_->variables())
-      components.push_back(variables::in_memory_order(variable.component(replica).detach(),
-                                                      variable.memory_format()));
-    return communicators_[replica]->sum_present(gradients, components);
-  }
-
-  bool can_be_captured() const override { return !has_peers(); }
-  const WorkerGroup* workers() const override { return workers_.get(); }
-
- private:
   /// The progress, for the replica that communicates for its process; null for others.
   comm::StepProgress* progress_of(int replica) const {
     return replica == 0 && workers_ ? &workers_->communicator->progress() : nullptr;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "brigade/comm/communicator.h"
@@ -77,6 +78,18 @@ class GradientSynchronizer {
 
   /// Returns the sums of all replicas' gradients, in every replica; in memory order as well.
   virtual std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) = 0;
+
+  /// Whether a tensor of each replica, such as its loss, of this dtype and size can be added up
+  /// with local gradients (`apply_with`, `aggregate_with`), because they go to other processes.
+  /// Equal in all replicas.
+  virtual bool can_sum(at::ScalarType /*dtype*/, std::int64_t /*numel*/) const { return false; }
+  /// As `apply` of local gradients. Returns the sum of all replicas' `value`, by the
+  /// comm::ReductionTree of all, as a new tensor; shapes and dtypes are equal in all replicas.
+  virtual at::Tensor apply_with(int replica, std::span<const at::Tensor> gradients,
+                                const at::Tensor& value);
+  /// As `aggregate`, and the same.
+  virtual std::pair<std::vector<at::Tensor>, at::Tensor> aggregate_with(
+      int replica, std::span<const at::Tensor> gradients, const at::Tensor& value);
 
   /// Whether `apply`, `apply_outside` and `aggregate` take gradients of some rows of a variable
   /// (`comm::has_rows`, coalesced). For others sparse gradients are made dense.

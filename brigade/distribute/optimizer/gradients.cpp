@@ -80,8 +80,12 @@ at::Tensor mean_of(const PerReplica<Gradients>& towers, std::size_t variable, c1
 }  // namespace
 
 Gradients::Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
-                     GradientState state, std::uint64_t step)
-    : variables_(variables), values_(std::move(values)), state_(state), step_(step) {
+                     GradientState state, std::uint64_t step, StepLoss loss)
+    : variables_(variables),
+      values_(std::move(values)),
+      state_(state),
+      step_(step),
+      loss_(std::move(loss)) {
   check_gradients(variables_, values_);
 }
 

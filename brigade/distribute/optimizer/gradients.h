@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
+#include "brigade/distribute/optimizer/step_loss.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/variables/variable.h"
 
@@ -24,7 +25,7 @@ class Gradients {
   /// One value per variable, undefined if it has no gradient. Throws kInvalidArgument, naming the
   /// variable, if a value has another shape or dtype than its variable.
   Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
-            GradientState state, std::uint64_t step);
+            GradientState state, std::uint64_t step, StepLoss loss = {});
 
   std::size_t size() const { return values_.size(); }
   /// The optimizer's variables, in the order of the gradients.
@@ -41,12 +42,15 @@ class Gradients {
   GradientState state() const { return state_; }
   /// The step (`ReplicaContext::step`) whose loss this is.
   std::uint64_t step() const { return step_; }
+  /// The loss, and that of the global batch once it was aggregated with them.
+  const StepLoss& loss() const { return loss_; }
 
  private:
   std::span<const variables::Variable> variables_;  // the optimizer's
   std::vector<at::Tensor> values_;
   GradientState state_;
   std::uint64_t step_;
+  StepLoss loss_;
 };
 
 /// Throws kInvalidArgument unless there is one gradient per variable, and each defined gradient has

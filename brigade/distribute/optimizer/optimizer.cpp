@@ -77,30 +77,40 @@ std::int64_t Optimizer::global_step_value() const {
   return shared_->global_step_value();
 }
 
-void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
+StepLoss Optimizer::minimize(const at::Tensor& loss, LossScale scale,
+                             const at::Tensor& report) const {
   const ReplicaContext& context = shared_->replica_context();
-  if (shared_->accumulate == 1)
-    return apply_in(context, local_gradients(context, loss, scale, GradientUse::kApplied),
-                    GradientState::kLocal);
-  check_state(context.capture() == nullptr,
+  const bool accumulates = shared_->accumulate > 1;
+  check_state(!accumulates || context.capture() == nullptr,
               "the optimizer accumulates micro-batches, so not every call updates");
   shared_->declare(scale);
-  const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
+  const Objective objective =
+      objective_of(context, loss, scale, accumulates ? Normalize::kLater : Normalize::kNow);
+  StepLoss step_loss(context, objective, loss, scale, report);
+  if (!accumulates) {
+    return apply_in(context, local_gradients(context, objective, GradientUse::kApplied),
+                    GradientState::kLocal, std::move(step_loss));
+  }
   shared_->join_backward(context.local_id, objective);
   const auto gradients = backward(context, objective.loss, shared_->weighted(objective.weight()),
                                   GradientUse::kAccumulated);
   audit_before_update(context);
   audit_after_publishing(context);
   shared_->add_micro_batch(context.local_id, gradients, objective);
-  if (micro_batches() >= shared_->accumulate) return apply_accumulated(context);
+  if (micro_batches() >= shared_->accumulate)
+    return apply_accumulated(context, std::move(step_loss));
   run_scheduled_updates();
+  return step_loss;
 }
 
-Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
+Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale,
+                                       const at::Tensor& report) const {
   const ReplicaContext& context = shared_->replica_context();
-  auto values = computed(local_gradients(context, loss, scale, GradientUse::kReturned));
+  shared_->declare(scale);
+  const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
+  auto values = computed(local_gradients(context, objective, GradientUse::kReturned));
   return {state_->variables(), in_shapes(*state_, std::move(values)), GradientState::kLocal,
-          context.step()};
+          context.step(), StepLoss(context, objective, loss, scale, report)};
 }
 
 Gradients Optimizer::aggregate(const Gradients& gradients) const {
@@ -112,17 +122,28 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   check_gradients(state_->variables(), gradients.values(), replica);
   audit_before_update(context);
   audit_after_publishing(context);
-  std::vector<at::Tensor> sums =
-      shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients, shared_->sparse));
+  StepLoss loss = gradients.loss();
+  const at::Tensor part = shared_->part_to_sum(loss);
+  const auto own = in_parameter_layout(gradients, shared_->sparse);
+  GradientSynchronizer& synchronizer = *shared_->synchronizer;
+  std::vector<at::Tensor> sums;
+  if (part.defined()) {
+    auto [of_gradients, of_losses] = synchronizer.aggregate_with(replica, own, part);
+    sums = std::move(of_gradients);
+    loss = loss.with_sum(of_losses);
+  } else {
+    sums = synchronizer.aggregate(replica, own);
+  }
   return {state_->variables(), in_shapes(*state_, std::move(sums)), GradientState::kAggregated,
-          gradients.step()};
+          gradients.step(), std::move(loss)};
 }
 
-void Optimizer::apply_gradients(const Gradients& gradients) const {
+StepLoss Optimizer::apply_gradients(const Gradients& gradients) const {
   check_own(gradients);
   if (in_cross_replica_context()) {
     check_gradients(state_->variables(), gradients.values());
-    return apply_outside(gradients.state(), in_parameter_layout(gradients, shared_->sparse));
+    apply_outside(gradients.state(), in_parameter_layout(gradients, shared_->sparse));
+    return gradients.loss();
   }
   const ReplicaContext& context = shared_->replica_context();
   check_gradients(state_->variables(), gradients.values(), context.local_id);
@@ -132,7 +153,8 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context, to_parts(in_parameter_layout(gradients, shared_->sparse)), gradients.state());
+  return apply_in(context, to_parts(in_parameter_layout(gradients, shared_->sparse)),
+                  gradients.state(), gradients.loss());
 }
 
 void Optimizer::check_own(const Gradients& gradients) const {
@@ -141,13 +163,16 @@ void Optimizer::check_own(const Gradients& gradients) const {
                  "optimizer that computed them.");
 }
 
-void Optimizer::apply_in(const ReplicaContext& context, ReplicaGradients gradients,
-                         GradientState state) const {
+StepLoss Optimizer::apply_in(const ReplicaContext& context, ReplicaGradients gradients,
+                             GradientState state, StepLoss loss) const {
   const int replica = context.local_id;
   audit_before_update(context);
   const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
-  if (context.capture() != nullptr) return capture_in(context, values_of(gradients), state);
+  if (context.capture() != nullptr) {
+    capture_in(context, values_of(gradients), state);
+    return loss;
+  }
   const bool skips = shared_->scaler && shared_->overflows(context, values_of(gradients), state);
   // Before the audit, for which all replicas wait: so a device does not keep all their gradients.
   const bool adds = !skips && shared_->subtree_sums && state == GradientState::kLocal;
@@ -155,10 +180,20 @@ void Optimizer::apply_in(const ReplicaContext& context, ReplicaGradients gradien
       adds ? shared_->subtree_sums->add(replica, std::move(gradients))
            : computed(std::move(gradients));
   audit_after_publishing(context);
-  if (skips) return skip_in(replica);
-  shared_->synchronizer->apply(replica, values, state);
+  if (skips) {
+    skip_in(replica);
+    return loss;
+  }
+  const at::Tensor part =
+      state == GradientState::kLocal ? shared_->part_to_sum(loss) : at::Tensor();
+  if (part.defined()) {
+    loss = loss.with_sum(shared_->synchronizer->apply_with(replica, values, part));
+  } else {
+    shared_->synchronizer->apply(replica, values, state);
+  }
   shared_->count_update(replica);
   run_scheduled_updates();
+  return loss;
 }
 
 // Nothing is computed now: what counts updates on the host is done after each replay.

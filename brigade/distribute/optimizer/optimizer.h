@@ -14,6 +14,7 @@
 #include "brigade/distribute/optimizer/gradient_scaler.h"
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/objective.h"
+#include "brigade/distribute/optimizer/step_loss.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
@@ -69,8 +70,12 @@ class Optimizer {
 
   /// Makes one update that decreases `loss`: `apply_gradients(compute_gradients(loss, scale))`.
   /// With accumulation it adds one micro-batch, and every N-th call updates. Throws what those two
-  /// throw.
-  void minimize(const at::Tensor& loss, LossScale scale = LossScale::kMeanOverExamples) const;
+  /// throw. Returns the loss, for `Strategy::reduce_loss`.
+  ///
+  /// `report`: what the result has in place of the loss, of any shape, such as the loss and its
+  /// parts: means over this replica's examples, or sums, as `scale` says.
+  StepLoss minimize(const at::Tensor& loss, LossScale scale = LossScale::kMeanOverExamples,
+                    const at::Tensor& report = {}) const;
 
   /// Returns this replica's part of the gradient, weighted according to `scale`, so that the sum of
   /// all replicas' parts is the gradient of the global batch. A replica without examples gets no
@@ -88,22 +93,23 @@ class Optimizer {
   /// or at the end of its step if the gradients are applied elsewhere. If the step fails before
   /// that, they do not run.
   Gradients compute_gradients(const at::Tensor& loss,
-                              LossScale scale = LossScale::kMeanOverExamples) const;
+                              LossScale scale = LossScale::kMeanOverExamples,
+                              const at::Tensor& report = {}) const;
 
   /// Returns the sum over the replicas, equal in each: what one replica would compute for the
-  /// global batch. Clip these gradients. Throws kFailedPrecondition if they are aggregated already;
-  /// kInvalidArgument, naming the variable, for a gradient of another shape, dtype or device than
-  /// its variable's, and for another optimizer's gradients.
+  /// global batch, with its loss. Clip these gradients. Throws kFailedPrecondition if they are
+  /// aggregated already; kInvalidArgument, naming the variable, for a gradient of another shape,
+  /// dtype or device than its variable's, and for another optimizer's gradients.
   Gradients aggregate(const Gradients& gradients) const;
 
   /// Updates the variables immediately; micro-batches that `minimize` has accumulated are not
   /// applied. Local gradients are aggregated first; aggregated ones are applied as they are and
-  /// must be equal in every replica. Throws kFailedPrecondition for gradients of another step, and
-  /// kInvalidArgument as `aggregate` does.
+  /// must be equal in every replica. Returns their loss. Throws kFailedPrecondition for gradients
+  /// of another step, and kInvalidArgument as `aggregate` does.
   ///
   /// Outside replicas one call updates every replica's variables. It takes only aggregated
   /// gradients (`average_gradients`) and throws kFailedPrecondition for others.
-  void apply_gradients(const Gradients& gradients) const;
+  StepLoss apply_gradients(const Gradients& gradients) const;
 
   /// Applies the micro-batches of an incomplete group, so that the last batches of the data count
   /// too; does nothing if there are none. Call it outside `run` when the data ends, or, as a
@@ -163,22 +169,23 @@ class Optimizer {
   enum class GradientUse { kApplied, kAccumulated, kReturned };
   /// In memory order, as all gradients inside of this class. Those that are returned to the program
   /// are computed.
-  ReplicaGradients local_gradients(const ReplicaContext& context, const at::Tensor& loss,
-                                   LossScale scale, GradientUse use) const;
+  ReplicaGradients local_gradients(const ReplicaContext& context, const Objective& objective,
+                                   GradientUse use) const;
   ReplicaGradients backward(const ReplicaContext& context, const at::Tensor& loss, double weight,
                             GradientUse use) const;
   ReplicaGradients differentiate(const ReplicaContext& context, const at::Tensor& loss,
                                  double weight, GradientUse use) const;
   bool may_defer(const ReplicaContext& context, GradientUse use) const;
   void check_own(const Gradients& gradients) const;
-  void apply_in(const ReplicaContext& context, ReplicaGradients gradients,
-                GradientState state) const;
+  /// Returns `loss`, with that of the global batch if it came with the gradients.
+  StepLoss apply_in(const ReplicaContext& context, ReplicaGradients gradients, GradientState state,
+                    StepLoss loss = {}) const;
   void capture_in(const ReplicaContext& context, std::span<const at::Tensor> values,
                   GradientState state) const;
   void count_replay(const optim::CapturedUpdate& captured) const;
   void skip_in(int replica) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
-  void apply_accumulated(const ReplicaContext& context) const;
+  StepLoss apply_accumulated(const ReplicaContext& context, StepLoss loss = {}) const;
   void apply_all_accumulated() const;
   std::shared_ptr<optim::OptimizerState> state_;
   std::shared_ptr<Shared> shared_;

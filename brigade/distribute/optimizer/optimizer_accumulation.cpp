@@ -88,7 +88,7 @@ void Optimizer::flush() const {
 
 // All replicas' parts are divided by the examples of all replicas, which are counted here for
 // batches that were not distributed.
-void Optimizer::apply_accumulated(const ReplicaContext& context) const {
+StepLoss Optimizer::apply_accumulated(const ReplicaContext& context, StepLoss loss) const {
   audit_before_update(context);
   GradientAccumulator& accumulator = shared_->calling_replica().accumulator;
   std::int64_t examples = accumulator.global_examples();
@@ -96,8 +96,10 @@ void Optimizer::apply_accumulated(const ReplicaContext& context) const {
     examples += summed_over_replicas(context, *accumulator.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
-  apply_in(context, to_parts(rounded(*state_, values)), GradientState::kLocal);
+  loss =
+      apply_in(context, to_parts(rounded(*state_, values)), GradientState::kLocal, std::move(loss));
   shared_->clear_accumulated(context.local_id);
+  return loss;
 }
 
 void Optimizer::apply_all_accumulated() const {

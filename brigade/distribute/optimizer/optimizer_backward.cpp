@@ -104,10 +104,8 @@ DeferredPass::Policy Optimizer::Shared::to_idle_stages(const comm::BackwardPasse
   return {.wants = wants, .taken = taken};
 }
 
-ReplicaGradients Optimizer::local_gradients(const ReplicaContext& context, const at::Tensor& loss,
-                                            LossScale scale, GradientUse use) const {
-  shared_->declare(scale);
-  const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
+ReplicaGradients Optimizer::local_gradients(const ReplicaContext& context,
+                                            const Objective& objective, GradientUse use) const {
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return backward(context, objective.loss, shared_->weighted(objective.weight(examples)), use);

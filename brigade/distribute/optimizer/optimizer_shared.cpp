@@ -118,6 +118,12 @@ bool Optimizer::Shared::overflows(const ReplicaContext& context, std::span<const
   return synchronizer->is_true_for_any(context.local_id, any);
 }
 
+at::Tensor Optimizer::Shared::part_to_sum(const StepLoss& loss) const {
+  if (!loss.has_part() || !synchronizer->can_sum(loss.part_dtype(), loss.part_numel())) return {};
+  const at::NoGradGuard no_grad;
+  return loss.part();
+}
+
 void Optimizer::Shared::count_skipped(int replica) {
   ReplicaState& own = of(replica);
   ++own.skipped;

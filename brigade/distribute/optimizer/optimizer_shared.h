@@ -67,6 +67,9 @@ struct Optimizer::Shared {
     return is_mean() ? weight * synchronizer->loss_weight() : weight;
   }
 
+  /// What is added up with the gradients of this loss; undefined: nothing.
+  at::Tensor part_to_sum(const StepLoss& loss) const;
+
   /// Whether gradients may be reduced during the backward pass of `loss`.
   bool can_reduce_eagerly(int replica, const at::Tensor& loss) const;
   /// The gradients of `loss` times `weight` for the active variables; undefined for variables on

@@ -401,8 +401,11 @@ TEST(Optimizer, AReplicaThatMakesAnotherCallIsAnError) {
   Job job(2);
   const Error error = error_from([&] {
     job.run(rows_split({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
-      if (context.replica_id() == 0) return job.optimizer.minimize(losses_of(job.model(x)));
-      context.all_reduce(comm::ReduceOp::kSum, x);
+      if (context.replica_id() == 0) {
+        job.optimizer.minimize(losses_of(job.model(x)));
+      } else {
+        context.all_reduce(comm::ReduceOp::kSum, x);
+      }
     });
   });
   EXPECT_TRUE(mentions(error, "apply_gradients") && mentions(error, "all_reduce(sum)"))

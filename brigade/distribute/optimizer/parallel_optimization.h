@@ -68,11 +68,10 @@ class ParallelOptimization {
             check_state(taken < own.size(), kMoreInput);
             return input::to_device(own[taken++], context.device().torch_device);
           }));
-          optimizer_.minimize(loss);
-          return loss.detach();
+          return optimizer_.minimize(loss);
         },
         inputs);
-    return strategy_->reduce_mean_over_examples(losses);
+    return strategy_->reduce_loss(losses);
   }
 
   /// The number of updates: the variable "global_step".

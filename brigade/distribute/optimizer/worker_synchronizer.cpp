@@ -38,6 +38,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
                                                  : group_->world_size()),
         parts_(context.state->variables().size(),
                std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
+        values_(static_cast<std::size_t>(group_->world_size())),
         reducer_(
             buffers_.num_buckets() > 1 || !tuner_.is_settled()
                 ? std::make_unique<GradientReducer>([this](std::size_t bucket) { reduce(bucket); })
@@ -60,13 +61,28 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   }
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> sums = reduce_gradients(replica, gradients);
-    for (at::Tensor& sum : sums) {
-      if (sum.defined()) sum = sum.clone();  // the next step reuses the buffers
-    }
-    if (group_->world_size() > 1) group_->barrier(replica);  // all have read
-    return sums;
+    return copies_of_sums(replica, reduce_gradients(replica, gradients));
+  }
+
+  /// Not if it would be rounded, which is meant for gradients.
+  bool can_sum(at::ScalarType dtype, std::int64_t numel) const override {
+    return workers_->communication.wire == comm::WireDtype::kFull &&
+           buffers_.has_room_for(dtype, numel);
+  }
+
+  at::Tensor apply_with(int replica, std::span<const at::Tensor> gradients,
+                        const at::Tensor& value) override {
+    const std::vector<at::Tensor> sums = reduce_gradients(replica, gradients, value);
+    at::Tensor sum_of_values = buffers_.sum_of_values(value);
+    inner_->apply(replica, sums, GradientState::kAggregated);
+    return sum_of_values;
+  }
+
+  std::pair<std::vector<at::Tensor>, at::Tensor> aggregate_with(
+      int replica, std::span<const at::Tensor> gradients, const at::Tensor& value) override {
+    std::vector<at::Tensor> sums = reduce_gradients(replica, gradients, value);
+    at::Tensor sum_of_values = buffers_.sum_of_values(value);
+    return {copies_of_sums(replica, std::move(sums)), std::move(sum_of_values)};
   }
 
   const WorkerGroup* workers() const override { return workers_.get(); }
@@ -87,7 +103,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
       buffers_.fill_variable(variable, parts);
       for (at::Tensor& part : parts) part.reset();
     }
-    // The last bucket also has what is known after backward: the presence numbers.
+    // The last bucket also has what is known after backward: the presence numbers and values.
     const auto bucket = progress_.filled(variable);
     if (bucket && *bucket + 1 < buffers_.num_buckets()) reducer_->ready(*bucket);
   }
@@ -105,10 +121,23 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   }
 
  private:
-  std::vector<at::Tensor> reduce_gradients(int replica, std::span<const at::Tensor> gradients) {
+  /// The next step reuses the buffers.
+  std::vector<at::Tensor> copies_of_sums(int replica, std::vector<at::Tensor> sums) {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& sum : sums) {
+      if (sum.defined()) sum = sum.clone();
+    }
+    if (group_->world_size() > 1) group_->barrier(replica);  // all have read
+    return sums;
+  }
+
+  /// `value`, if any, is added up as well, into the buffers.
+  std::vector<at::Tensor> reduce_gradients(int replica, std::span<const at::Tensor> gradients,
+                                           const at::Tensor& value = {}) {
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     try {
+      values_[static_cast<std::size_t>(replica)] = value;
       add_local(replica, gradients);
       if (replica == 0) reduce_rest();
       if (group_->world_size() > 1) group_->barrier(replica);
@@ -124,7 +153,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   void add_local(int replica, std::span<const at::Tensor> gradients) {
     if (group_->world_size() == 1) {
       check_is_first_pass();
-      return buffers_.fill({&gradients, 1}, 0, 1, progress_.is_filled());
+      buffers_.fill({&gradients, 1}, 0, 1, progress_.is_filled());
+      return fill_values();
     }
     group_->exchange(replica, {.name = "apply_gradients"}, gradients, [&] {
       std::vector<std::span<const at::Tensor>> parts;
@@ -132,7 +162,14 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
         parts.push_back(group_->published(rank));
       check_is_first_pass();
       buffers_.fill(parts, replica, group_->world_size(), progress_.is_filled());
+      if (replica == 0) fill_values();
     });
+  }
+
+  /// All replicas have written theirs.
+  void fill_values() {
+    buffers_.fill_values(values_.front().defined() ? std::span<const at::Tensor>(values_)
+                                                   : std::span<const at::Tensor>());
   }
 
   /// Reduces a bucket between the processes.
@@ -200,6 +237,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   BucketSizeTuner tuner_;
   BucketProgress progress_;
   std::vector<std::vector<at::Tensor>> parts_;  // [variable][replica]: delivered during backward
+  std::vector<at::Tensor> values_;              // [replica]: added up with its gradients
   std::atomic<bool> has_failed_ = false;        // the current step; set by any replica
   // Declared after what its thread uses, so that the thread ends first.
   const std::unique_ptr<GradientReducer> reducer_;

@@ -95,8 +95,11 @@ class Training {
     strategy_.run([&](ReplicaContext& context) {
       const int part = strategy_.worker_index() * strategy_.num_local_replicas() + context.local_id;
       const at::Tensor loss = loss_of(model_.local(), number, part);
-      if (!plan_.aggregates) return optimizer_.minimize(loss);
-      optimizer_.apply_gradients(optimizer_.aggregate(optimizer_.compute_gradients(loss)));
+      if (!plan_.aggregates) {
+        optimizer_.minimize(loss);
+      } else {
+        optimizer_.apply_gradients(optimizer_.aggregate(optimizer_.compute_gradients(loss)));
+      }
     });
   }
   void steps(std::int64_t first, std::int64_t last) {

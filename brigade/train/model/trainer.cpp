@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/layers/v1/tf_losses.h"
 #include "brigade/metrics/make_metric.h"
 #include "brigade/train/model/custom_train_step.h"
@@ -41,10 +42,10 @@ void add_values(const metrics::Mean& mean, const at::Tensor& values, std::int64_
   }
 }
 
-/// One value for each name. Several are doubles, as they may have different types.
-at::Tensor stacked_means(const std::vector<at::Tensor>& values) {
+/// One value for each name, which may have different types.
+at::Tensor stacked_means(const std::vector<at::Tensor>& values, at::ScalarType dtype) {
   std::vector<at::Tensor> means;
-  for (const at::Tensor& each : values) means.push_back(each.detach().mean(at::kDouble));
+  for (const at::Tensor& each : values) means.push_back(each.detach().mean(dtype));
   return at::stack(means);
 }
 
@@ -211,15 +212,18 @@ void Trainer::record(const ModelBatch& replica_batch, const NamedTensors& output
   update_metrics(replica_batch, outputs);
 }
 
-at::Tensor Trainer::usual_step(const ModelBatch& replica_batch) const {
+distribute::StepLoss Trainer::usual_step(const ModelBatch& replica_batch) const {
   const NamedTensors outputs = network_.forward(replica_batch.inputs);
   const OutputLosses::Values losses = losses_of(replica_batch, outputs);
-  optimizer_.minimize(losses.total);
+  at::Tensor report;
+  if (!losses.parts.empty()) {
+    std::vector<at::Tensor> values = {losses.total};
+    values.insert(values.end(), losses.parts.begin(), losses.parts.end());
+    report = stacked_means(values, comm::accumulation_dtype(losses.total.scalar_type()));
+  }
+  auto loss = optimizer_.minimize(losses.total, distribute::LossScale::kMeanOverExamples, report);
   record(replica_batch, outputs, losses);
-  if (losses.parts.empty()) return losses.total.detach().mean();
-  std::vector<at::Tensor> values = {losses.total};
-  values.insert(values.end(), losses.parts.begin(), losses.parts.end());
-  return stacked_means(values);
+  return loss;
 }
 
 at::Tensor Trainer::own_step(distribute::ReplicaContext& replica,
@@ -234,19 +238,24 @@ at::Tensor Trainer::own_step(distribute::ReplicaContext& replica,
     if (examples > 0) add_values(mean(name), values.back(), examples);
   }
   // Of metrics alone nothing is returned, but the replicas must have a value.
-  return values.empty() ? at::scalar_tensor(0.0, at::kDouble) : stacked_means(values);
+  return values.empty() ? at::scalar_tensor(0.0, at::kDouble) : stacked_means(values, at::kDouble);
 }
 
 StepValues Trainer::train(const Batch& batch, const ClassWeights* class_weights) {
-  const auto step = [this](distribute::ReplicaContext& replica, const ModelBatch& replica_batch) {
-    return parts_.step ? own_step(replica, replica_batch) : usual_step(replica_batch);
+  const auto run = [&](const auto& step) {
+    return strategy_.run(
+        [&](distribute::ReplicaContext& replica, const ModelBatch& given) {
+          return class_weights ? step(replica, class_weights->applied_to(given))
+                               : step(replica, given);
+        },
+        batch);
   };
-  const at::Tensor means = strategy_.reduce_mean_over_examples(strategy_.run(
-      [&](distribute::ReplicaContext& replica, const ModelBatch& given) {
-        return class_weights ? step(replica, class_weights->applied_to(given))
-                             : step(replica, given);
-      },
-      batch));
+  const at::Tensor means =
+      parts_.step
+          ? strategy_.reduce_mean_over_examples(
+                run([this](auto& replica, const auto& given) { return own_step(replica, given); }))
+          : strategy_.reduce_loss(
+                run([this](auto&, const auto& given) { return usual_step(given); }));
   if (means.dim() == 0 && step_values_.size() == 1) return {{step_values_[0], means}};
   StepValues values;
   for (std::size_t i = 0; i < step_values_.size(); ++i)

@@ -95,7 +95,7 @@ class Trainer {
                                  const input::NamedTensors& outputs) const;
   void record(const ModelBatch& replica_batch, const input::NamedTensors& outputs,
               const OutputLosses::Values& losses) const;
-  at::Tensor usual_step(const ModelBatch& replica_batch) const;
+  distribute::StepLoss usual_step(const ModelBatch& replica_batch) const;
   at::Tensor own_step(distribute::ReplicaContext& replica, const ModelBatch& replica_batch) const;
 
   distribute::Strategy& strategy_;

@@ -110,8 +110,7 @@ struct SessionOptions {
 ///   while (!session.should_stop()) {
 ///     session.run(batches, [&](const input::LabeledBatch& batch) {
 ///       const auto loss = cross_entropy(model(batch.features), batch.labels);
-///       adam.minimize(loss);
-///       return loss.detach();
+///       return adam.minimize(loss);
 ///     });
 ///   }
 ///   session.close();
@@ -186,8 +185,9 @@ class MonitoredTrainingSession {
   std::optional<StepValues> run_steps(const StepFunction& step,
                                       const std::function<bool(std::int64_t made)>& more);
   /// The same as `run(step)`, for a step on the next batch of `batches`: calls `function(batch)` in
-  /// each replica with its part of the batch, as `Strategy::run`. The mean over all examples of the
-  /// losses that it returns, a tensor each, is the step's value "loss".
+  /// each replica with its part of the batch, as `Strategy::run`. It returns what
+  /// `Optimizer::minimize` returned, whose `Strategy::reduce_loss` is the step's value "loss", or a
+  /// tensor, of which that is the mean over all examples, for one more call of all workers.
   template <class Iterator, class Function, class Strategy = distribute::Strategy>
   std::optional<StepValues> run(Iterator& batches, const Function& function) {
     return run([&]() -> std::optional<StepValues> {
@@ -196,10 +196,14 @@ class MonitoredTrainingSession {
       Strategy& strategy = state().strategy();
       using Losses = decltype(strategy.run(function, *batch));
       static_assert(!std::is_void_v<Losses>,
-                    "The function given to MonitoredTrainingSession::run must return its loss, a "
-                    "tensor: loss.detach().");
+                    "The function given to MonitoredTrainingSession::run must return the "
+                    "step's loss: what Optimizer::minimize returns, or a tensor, loss.detach().");
       const Losses losses = strategy.run(function, *batch);
-      return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+      if constexpr (requires { strategy.reduce_loss(losses); }) {
+        return StepValues{{"loss", strategy.reduce_loss(losses)}};
+      } else {
+        return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+      }
     });
   }
 

@@ -18,6 +18,7 @@
 #include "brigade/distribute/testing/card_workers.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/synthetic.h"
+#include "brigade/input/tensor_slices.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/train/callbacks/checkpoint_callbacks.h"
@@ -515,6 +516,8 @@ struct FitCase {
   Function at_batch_end = [](FitContext&, int, const concurrency::CancelToken&) {};
   Function at_epoch_end = at_batch_end;
   std::vector<int> replicas = {1, 1};
+  bool on_cards = false;
+  CompileOptions compile = {.optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse"};
 };
 
 FitOfWorker fit_worker(Strategy& strategy, const FitCase& test) {
@@ -524,7 +527,7 @@ FitOfWorker fit_worker(Strategy& strategy, const FitCase& test) {
   FitOfWorker run;
   std::int64_t last = 0;
   Model model(strategy, line());
-  model.compile({.optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse"});
+  model.compile(test.compile);
   FitOptions options{
       .epochs = 3,
       .batch_size = 10,
@@ -534,6 +537,8 @@ FitOfWorker fit_worker(Strategy& strategy, const FitCase& test) {
           .on_train_batch_end =
               [&](FitContext& fit) {
                 run.calls.push_back(calls() - last);
+                // The fake card can be read when all workers have queued their work.
+                if (test.on_cards) strategy.workers()->communicator->barrier();
                 last = calls();
                 test.at_batch_end(fit, worker, cancel);
               }}},
@@ -545,18 +550,89 @@ FitOfWorker fit_worker(Strategy& strategy, const FitCase& test) {
 }
 
 std::vector<FitOfWorker> fit_workers(const FitCase& test) {
-  return run_all({.replicas = test.replicas},
+  return run_all({.replicas = test.replicas, .on_cards = test.on_cards},
                  [&](Strategy& strategy) { return fit_worker(strategy, test); });
 }
 
-// A step of a fit has a call for its gradients, and one for the mean of its loss.
+// A step of a fit has a call for its gradients, with which its loss goes.
 TEST(StopAgreement, AFitAsksOnceAnEpoch) {
-  for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}}) {
-    for (const FitOfWorker& run : fit_workers({.replicas = replicas})) {
-      EXPECT_EQ(run.steps, 12);
-      EXPECT_EQ(run.calls, (CallCounts{3, 2, 2, 2, 3, 2, 2, 2, 3, 2, 2, 2}));
+  for (const bool on_cards : {false, true}) {
+    for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}}) {
+      for (const FitOfWorker& run : fit_workers({.replicas = replicas, .on_cards = on_cards})) {
+        EXPECT_EQ(run.steps, 12);
+        EXPECT_EQ(run.calls, (CallCounts{2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1}));
+      }
     }
   }
+}
+
+TEST(StopAgreement, AStepOfTheProgramsOwnInAFitMakesACallForItsValues) {
+  const CustomTrainStep step({"loss"}, [](TrainStepContext& context, const ModelBatch& batch) {
+    const at::Tensor loss = context.compute_loss(batch, context.forward(batch.input()));
+    context.optimizer().minimize(loss);
+    return input::NamedTensors({{"loss", loss}});
+  });
+  for (const FitOfWorker& run : fit_workers(
+           {.compile = {
+                .optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse", .train_step = step}}))
+    EXPECT_EQ(run.calls, (CallCounts{3, 2, 2, 2, 3, 2, 2, 2, 3, 2, 2, 2}));
+}
+
+/// The calls in each step of `session.run(batches, step)`.
+CallCounts calls_of_steps(
+    const std::function<void(MonitoredTrainingSession&, OneCallTraining&,
+                             distribute::DistributedIterator<at::Tensor>&)>& run,
+    bool on_cards) {
+  const auto all = run_all({.on_cards = on_cards}, [&](Strategy& strategy) {
+    OneCallTraining training(strategy);
+    auto batches =
+        strategy
+            .distribute(input::from_tensor_slices(at::ones({12, 3}, at::kDouble)).batch(2),
+                        {.auto_shard = distribute::AutoShardPolicy::kData})
+            .iterator();
+    MonitoredTrainingSession session(training.state, {},
+                                     {.files = std::make_shared<io::MemoryFileSystem>()});
+    CallCounts calls;
+    while (!session.should_stop()) {
+      const std::int64_t before = training.calls();
+      run(session, training, batches);
+      calls.push_back(training.calls() - before);
+    }
+    session.close();
+    return calls;
+  });
+  EXPECT_EQ(all[0], all[1]);
+  return all[0];
+}
+
+at::Tensor loss_of(const OneCallTraining& training, const at::Tensor& x) {
+  return (training.model.local().weight * x).square().mean();
+}
+
+TEST(StopAgreement, AStepThatReturnsWhatMinimizeReturnedMakesOneCall) {
+  for (const bool on_cards : {false, true}) {
+    const CallCounts calls = calls_of_steps(
+        [](auto& session, auto& training, auto& batches) {
+          session.run(batches, [&](const at::Tensor& x) {
+            return training.optimizer.minimize(loss_of(training, x));
+          });
+        },
+        on_cards);
+    EXPECT_EQ(calls, (CallCounts{3, 1, 1, 1, 1, 1, 0, 1})) << on_cards;
+  }
+}
+
+TEST(StopAgreement, AStepThatReturnsATensorMakesACallForItsMean) {
+  const CallCounts calls = calls_of_steps(
+      [](auto& session, auto& training, auto& batches) {
+        session.run(batches, [&](const at::Tensor& x) {
+          const at::Tensor loss = loss_of(training, x);
+          training.optimizer.minimize(loss);
+          return loss.detach();
+        });
+      },
+      /*on_cards=*/false);
+  EXPECT_EQ(calls, (CallCounts{4, 2, 2, 2, 2, 2, 0, 1}));
 }
 
 TEST(StopAgreement, AFitStopsAfterTheEpochAtWhoseEndAWorkerIsCancelled) {

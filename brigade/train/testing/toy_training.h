@@ -79,12 +79,12 @@ struct ToyTraining {
               layers::losses::sparse_categorical_crossentropy(logits, replica_batch.labels);
           if (overflows.contains(context.step()) && context.replica_id() + 1 == context.count)
             loss = loss * std::numeric_limits<float>::infinity();
-          adam.minimize(loss);
+          const auto step_loss = adam.minimize(loss);
           accuracy.update_state(replica_batch.labels, logits.detach());
-          return loss.detach();
+          return step_loss;
         },
         *batch);
-    return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+    return StepValues{{"loss", strategy.reduce_loss(losses)}};
   }
 
   /// Makes steps like a loop without a session.
