@@ -145,7 +145,7 @@ void language_model(bg::Strategy& strategy) {
   };
   for (const auto& batch : strategy.distribute(text)) {
     const auto losses = strategy.run(train_step, batch);
-    const at::Tensor loss = strategy.reduce(bg::ReduceOp::kSum, losses);  // per token
+    const at::Tensor loss = strategy.reduce_loss(losses);  // per token
   }
   // [/language_model_step]
 }

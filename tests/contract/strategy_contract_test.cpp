@@ -450,7 +450,11 @@ TEST_P(StrategyContract, KernelsInChannelsLastOrderTrainLikeContiguousOnes) {
     expect_same_files(plain, last);
     const auto train = [&](const KernelTraining& each) {
       each.train(batches().take(2), [&](const at::Tensor& loss) {
-        way == Way::kGradients ? by_gradients(each.adam, loss) : each.adam.minimize(loss);
+        if (way == Way::kGradients) {
+          by_gradients(each.adam, loss);
+        } else {
+          each.adam.minimize(loss);
+        }
       });
     };
     const checkpoint::Snapshot before = last.snapshot();
@@ -478,6 +482,25 @@ TEST_P(StrategyContract, LossesReduceToTheMeanOverTheGlobalBatch) {
     EXPECT_NEAR(strategy_->reduce_mean_over_examples(means).item<double>(), exact, 1e-14);
     EXPECT_EQ(strategy_->gather(sums, 0).numel(), batch.examples()->global);
     EXPECT_FALSE(strategy_->reduce(comm::ReduceOp::kSum, means).isnan().item<bool>());
+  }
+}
+
+TEST_P(StrategyContract, WhatMinimizeReturnsReducesToTheMeanOverTheGlobalBatch) {
+  const auto model = strategy_->create<AffineModule>();
+  const auto sgd = strategy_->optimizer(model, optim::Sgd{.learning_rate = 0.1});
+  for (const auto& batch : strategy_->distribute(batches())) {
+    std::vector<at::Tensor> means(batch.size());
+    const auto losses = strategy_->run(
+        [&](ReplicaContext& context, const at::Tensor& x) {
+          const at::Tensor of_examples = model(x).square().mean(1);
+          means[static_cast<std::size_t>(context.local_id)] = of_examples.detach().mean();
+          return sgd.minimize(of_examples);
+        },
+        batch);
+    const at::Tensor loss = strategy_->reduce_loss(losses);
+    const at::Tensor mean = strategy_->reduce_mean_over_examples(
+        PerReplica<at::Tensor>(std::move(means), batch.examples()));
+    EXPECT_EQ(loss.item<double>(), mean.item<double>());
   }
 }
 

@@ -103,5 +103,16 @@ void gives_parameters_in_place_of_a_model(distribute::Strategy& strategy,
 void returns_no_loss(train::MonitoredTrainingSession& session,
                      distribute::DistributedIterator<input::LabeledBatch>& batches) {
   const auto function = [](const input::LabeledBatch&) {};
-  session.run(batches, function);  // error: must return its loss
+  session.run(batches, function);  // error: must return the step's loss
+}
+
+void takes_the_mean_of_what_minimize_returned(
+    const distribute::Strategy& strategy,
+    const distribute::PerReplica<distribute::StepLoss>& losses) {
+  strategy.reduce_mean_over_examples(losses);  // error: is reduced by Strategy::reduce_loss
+}
+
+void takes_the_mean_of_numbers(const distribute::Strategy& strategy,
+                               const distribute::PerReplica<double>& numbers) {
+  strategy.reduce_mean_over_examples(numbers);  // error: takes one tensor per replica
 }

@@ -167,15 +167,9 @@ bool GradientBuckets::has_room_for(at::ScalarType dtype, std::int64_t numel) con
   return !buffers_.empty() && buffers_.front().dtype == dtype && numel <= kMaxValues;
 }
 
-// Values of an earlier step would be added up again.
 void GradientBuckets::fill_values(std::span<const at::Tensor> values) {
-  if (buffers_.empty()) return;
-  if (values.empty()) {
-    if (has_values_) values_.zero_();
-  } else {
-    add(values, 0, values.front().numel(), buffers_.front(), values_.storage_offset());
-  }
-  has_values_ = !values.empty();
+  const Buffer& buffer = buffers_.front();
+  add(values, 0, values.front().numel(), buffer, buffer.size + presence_.numel());
 }
 
 void GradientBuckets::reduce(std::size_t bucket) {

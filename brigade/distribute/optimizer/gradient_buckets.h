@@ -69,7 +69,7 @@ class GradientBuckets {
   /// Whether there is room for a value of so many elements, which must have the buffer's dtype.
   bool has_room_for(at::ScalarType dtype, std::int64_t numel) const;
   /// Writes the sums of the replicas' values ([replica], contiguous), before the last bucket is
-  /// reduced. Empty: there are none in this step.
+  /// reduced. In steps without it those of an earlier step are added up again, and of no use.
   void fill_values(std::span<const at::Tensor> values);
   /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
   void reduce(std::size_t bucket);
@@ -118,7 +118,6 @@ class GradientBuckets {
   std::vector<std::optional<std::size_t>> bucket_of_;  // [variable]
   at::Tensor presence_;                                // after the gradients of the first buffer
   at::Tensor values_;                                  // at its end
-  bool has_values_ = false;                            // in this step
   std::vector<at::Tensor> sums_;
 };
 

@@ -168,8 +168,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
 
   /// All replicas have written theirs.
   void fill_values() {
-    buffers_.fill_values(values_.front().defined() ? std::span<const at::Tensor>(values_)
-                                                   : std::span<const at::Tensor>());
+    if (values_.front().defined()) buffers_.fill_values(values_);
   }
 
   /// Reduces a bucket between the processes.
