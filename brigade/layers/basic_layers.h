@@ -100,6 +100,7 @@ at::Tensor unit_norm(const at::Tensor& inputs, std::int64_t dimension, double ep
 
 /// Options of `one_hot_encoding`.
 struct OneHotOptions {
+  /// The value at the label, and that at all other classes.
   double on_value = 1.0;
   double off_value = 0.0;
   std::vector<std::string> outputs_collections = {};

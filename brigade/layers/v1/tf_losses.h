@@ -40,7 +40,9 @@ class Weights {
 
 /// Options of every loss: weights, and how the weighted values are combined.
 struct LossOptions {
+  /// Factors of the losses: one number, or a tensor that broadcasts to them.
   Weights weights = 1.0;
+  /// How the weighted losses become one value; kNone keeps them.
   Reduction reduction = Reduction::kSumByNonzeroWeights;
   /// Whether the loss is added to the losses of the open graph, which `get_total_loss` sums.
   bool collect = true;
@@ -69,6 +71,7 @@ at::Tensor get_regularization_loss(std::string_view scope = "");
 
 /// Options of `get_total_loss`.
 struct TotalLossOptions {
+  /// Whether the sum includes the regularizers' values.
   bool add_regularization_losses = true;
   /// Selects losses whose name begins with it. Regularization losses belong to variables, which the
   /// towers share, and are counted for any scope.
@@ -81,6 +84,7 @@ struct TotalLossOptions {
 at::Tensor get_total_loss(const TotalLossOptions& options = {});
 
 /// Options of the losses with label smoothing.
+/// The other fields are as in `LossOptions`.
 struct SmoothedLossOptions {
   Weights weights = 1.0;
   /// The fraction of each label that is spread over all classes, from 0 to below 1.
@@ -91,6 +95,7 @@ struct SmoothedLossOptions {
 };
 
 /// Options of `log_loss`.
+/// The other fields are as in `LossOptions`.
 struct LogLossOptions {
   Weights weights = 1.0;
   double epsilon = 1e-7;  ///< added to the argument of the logarithm
@@ -100,6 +105,7 @@ struct LogLossOptions {
 };
 
 /// Options of `huber_loss`.
+/// The other fields are as in `LossOptions`.
 struct HuberLossOptions {
   Weights weights = 1.0;
   double delta = 1.0;  ///< where the loss becomes linear
