@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/device/autocast_scope.h"
+#include "brigade/layers/empty_braces.h"
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/sliding_window.h"
@@ -88,6 +89,9 @@ at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options = {})
 
 /// As `layers::flatten`. TensorFlow: tf.layers.flatten.
 at::Tensor flatten(const at::Tensor& inputs, const LayerScope& name = {});
+inline at::Tensor flatten(const at::Tensor& inputs, NoOptions) {
+  return flatten(inputs, LayerScope());
+}
 
 /// Options of `batch_normalization`; the defaults are TensorFlow's.
 struct BatchNormalizationOptions {

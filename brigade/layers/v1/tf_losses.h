@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "brigade/layers/empty_braces.h"
 #include "brigade/layers/losses.h"
 
 /// Losses that add themselves to the open graph, so that `get_total_loss` finds them. TensorFlow:
@@ -138,6 +139,9 @@ at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& l
 /// unqualified call is ambiguous with libtorch's.
 at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
                       const HuberLossOptions& options = {});
+inline at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels, NoOptions) {
+  return huber_loss(predictions, labels, HuberLossOptions());
+}
 /// 1 minus the inner product along `axis`, of vectors of length 1.
 at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
                            std::int64_t axis, const LossOptions& options = {});
