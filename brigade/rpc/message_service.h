@@ -51,6 +51,7 @@ struct AnswerMemory {
   std::shared_ptr<const void> owner;
 };
 
+/// A call that a listener has received.
 struct MessageCall {
   int method = 0;
   std::string token;

@@ -19,6 +19,10 @@
 /// Thread-safety: pure functions.
 namespace brigade::variables {
 
+/// Gives a variable its first value: a function of shape, dtype and seed, or the value itself. The
+/// functions below make the usual ones. TensorFlow: tf.keras.initializers.Initializer.
+///
+/// Thread-safety: a value; calls from any thread.
 class Initializer {
  public:
   using Function =
