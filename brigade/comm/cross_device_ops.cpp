@@ -48,7 +48,7 @@ void check_values(ReduceOp op, std::span<const at::Tensor> values) {
                  " of replicas' values needs one of each and some are missing.");
   for (const at::Tensor& value : defined) {
     const at::Tensor& first = defined.front();
-    if (!(value.sizes() == first.sizes() && value.scalar_type() == first.scalar_type())) {
+    if (value.sizes() != first.sizes() || value.scalar_type() != first.scalar_type()) {
       refuse("A reduction got values ", shape_of(first), " and ", shape_of(value),
              "; shapes and dtypes must be the same.");
     }
