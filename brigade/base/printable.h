@@ -28,6 +28,12 @@ bool is_utf8(std::string_view text);
 
 /// Throws kInvalidArgument, naming `what`, unless `text` is UTF-8.
 void check_utf8(std::string_view text, std::string_view what);
+/// The same with the pieces of `what`, which are put together only for the error.
+template <class First, class Second, class... More>
+void check_utf8(std::string_view text, const First& first, const Second& second,
+                const More&... more) {
+  if (!is_utf8(text)) check_utf8(text, std::string_view(str_cat(first, second, more...)));
+}
 
 /// The maximum number of characters of a value in an error.
 inline constexpr std::size_t kMostQuoted = 200;

@@ -125,6 +125,13 @@ TEST(Utf8, CheckNamesTheText) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_TRUE(std::string(error.what()).starts_with("the tag is not UTF-8"));
   }
+  EXPECT_NO_THROW(check_utf8("loss", "the tag ", 3));
+  try {
+    check_utf8("\xff", "the tag ", 3);
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("the tag 3 is not UTF-8"));
+  }
 }
 
 }  // namespace

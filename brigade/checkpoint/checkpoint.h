@@ -30,7 +30,9 @@ class Checkpoint {
 
   const io::Path& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
+  /// The global step at which it was saved.
   std::int64_t step() const { return manifest_.step; }
+  /// What was given to `Saver::save`: metrics, and free text.
   const std::map<std::string, double>& metrics() const { return manifest_.metrics; }
   const std::map<std::string, std::string>& metadata() const { return manifest_.metadata; }
 
@@ -72,7 +74,9 @@ struct BrokenCheckpoint {
   std::string reason;
 };
 
+/// What `find_latest_complete` found.
 struct LatestComplete {
+  /// Nothing if none is complete.
   std::optional<Checkpoint> checkpoint;
   std::vector<BrokenCheckpoint> broken;  ///< The corrupt checkpoints that were skipped.
 };

@@ -15,6 +15,7 @@
 
 namespace brigade::checkpoint {
 
+/// A tensor of an Inspection.
 struct InspectedTensor {
   Section section = Section::kVariables;
   std::string name;
@@ -62,6 +63,7 @@ struct TensorDifference {
   std::uint64_t differing = 0;  ///< Elements.
 };
 
+/// How two files or checkpoints, a and b, differ.
 struct Comparison {
   Inspection a, b;
   std::vector<InspectedTensor> only_in_a, only_in_b;

@@ -24,12 +24,14 @@ inline constexpr std::array kSections{Section::kVariables, Section::kTensors, Se
 /// "variables", "tensors" or "state": also the prefix of the section's file names.
 std::string_view to_string(Section section);
 
+/// A file of a checkpoint, with its size and checksum.
 struct ManifestFile {
   std::string name;  ///< Within the checkpoint's folder.
   Seal seal;
   friend bool operator==(const ManifestFile&, const ManifestFile&) = default;
 };
 
+/// A tensor of a checkpoint: the file that contains it, and its form.
 struct ManifestTensor {
   std::size_t file = 0;  ///< Index into Manifest::files.
   device::FileDtype dtype;

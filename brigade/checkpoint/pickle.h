@@ -10,6 +10,7 @@ namespace brigade::checkpoint {
 /// The index of a value of a Python pickle. Values may be shared, and may even contain themselves.
 using PickleIndex = std::uint32_t;
 
+/// A value of a Python pickle; which fields it has depends on its kind.
 struct PickleValue {
   enum class Kind {
     kNone,

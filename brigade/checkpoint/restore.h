@@ -15,6 +15,8 @@
 namespace brigade::checkpoint {
 
 /// Maps a variable's name to the name under which it is stored in the checkpoint.
+///
+/// Thread-safety: a value.
 class Rename {
  public:
   /// The variable `variable` is stored as `stored`.
@@ -49,6 +51,8 @@ enum class Shapes {
   kReshape,  ///< Accepts it if it has as many elements.
 };
 
+/// Options of `restore_variables`: which variables get values, under which names, and what may
+/// differ.
 struct RestoreOptions {
   /// Only variables in these scopes (TensorFlow: slim's variables_to_restore); empty: all. A scope
   /// `net/conv1` holds `net/conv1` itself, `net/conv1/...` and `net/conv1....`, but not
@@ -59,7 +63,9 @@ struct RestoreOptions {
   /// The first rule that matches a variable applies; without one, it is stored under its own name
   /// or, if it is tied, under one of its aliases.
   std::vector<Rename> renames;
+  /// What happens to a variable that the checkpoint lacks.
   Missing missing = Missing::kRefuse;
+  /// What happens if a stored tensor has another shape than the variable.
   Shapes shapes = Shapes::kEqual;
   /// The layout of what is stored. Under kTensorFlow values are converted (`to_torch_layout`), and
   /// a variable stored as `x` may also be stored as `x/.ATTRIBUTES/VARIABLE_VALUE`. Files know
@@ -72,6 +78,7 @@ struct RestoreOptions {
   std::vector<std::pair<std::string, FlattenedImage>> flattened = {};
 };
 
+/// What `restore_variables` did.
 struct RestoreReport {
   struct Restored {
     std::string variable;

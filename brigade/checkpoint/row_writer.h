@@ -35,6 +35,7 @@ class RowWriter {
   /// `save_safetensors`; and as `files`.
   void append(const std::string& name, const at::Tensor& rows);
 
+  /// A tensor of the file: its name, and what its rows are.
   struct Written {
     std::string name;
     at::ScalarType dtype = at::kFloat;

@@ -21,6 +21,7 @@ struct KeepEvery {
   std::optional<std::chrono::milliseconds> time;
 };
 
+/// Which values of a metric are better.
 enum class BestIs { kHighest, kLowest };
 
 /// Checkpoints kept because of a metric that was saved with them.
@@ -31,6 +32,7 @@ struct BestOf {
   std::size_t count = 1;  ///< How many of the best. Of equal ones, the newer one.
 };
 
+/// Whether `save` waits for the disk.
 enum class Writing {
   kBackground,  ///< `save` returns when everything is copied; the saver's thread writes.
   kForeground,  ///< `save` returns when the checkpoint is on the disk.
@@ -43,13 +45,16 @@ enum class Writers {
                 ///< commits. For large models, on disks where several writers are faster than one.
 };
 
+/// Options of Saver, and of all that saves checkpoints: where, how many are kept, and who writes.
 struct SaverOptions {
   /// Created if missing, with its parent folders. Only one saver at a time may write to it.
   io::Path directory;
   /// How many of the newest checkpoints are kept; 0 keeps all. TensorFlow: max_to_keep.
   std::size_t keep_last = 5;
+  /// Checkpoints that are kept besides the newest; none by default.
   KeepEvery keep_every = {};
   std::optional<BestOf> best_of = std::nullopt;
+  /// kBackground costs the copy in memory, and training goes on.
   Writing writing = Writing::kBackground;
   /// Files, and threads, over which tensors are spread by size. More than one helps on disks that
   /// are faster with several writers.

@@ -32,6 +32,7 @@ std::string_view to_string(Reachability reachability);
 /// "free", "taken", "forbidden".
 std::string_view to_string(PortState state);
 
+/// What was found out about the address of one task.
 struct AddressReport {
   Task task;
   std::string address;

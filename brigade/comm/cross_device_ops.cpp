@@ -9,7 +9,6 @@
 #include <map>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/reduction_tree.h"
 
@@ -45,17 +44,18 @@ void check_values(ReduceOp op, std::span<const at::Tensor> values) {
   check_argument(!values.empty(), "A reduction got no values: it needs one per replica.");
   const std::vector<at::Tensor> defined = defined_ones(values);
   const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
-  check_argument(adds || defined.size() == values.size(),
-                 base::str_cat("The ", to_string(op),
-                               " of replicas' values needs one of each and some are missing."));
+  check_argument(adds || defined.size() == values.size(), "The ", to_string(op),
+                 " of replicas' values needs one of each and some are missing.");
   for (const at::Tensor& value : defined) {
     const at::Tensor& first = defined.front();
-    check_argument(value.sizes() == first.sizes() && value.scalar_type() == first.scalar_type(),
-                   base::str_cat("A reduction got values ", shape_of(first), " and ",
-                                 shape_of(value), "; shapes and dtypes must be the same."));
-    check_argument(op != ReduceOp::kMean || value.is_floating_point(),
-                   base::str_cat("The mean needs floating values and got ", shape_of(value),
-                                 "; convert them, or use the sum."));
+    if (value.sizes() != first.sizes() || value.scalar_type() != first.scalar_type()) {
+      refuse("A reduction got values ", shape_of(first), " and ", shape_of(value),
+             "; shapes and dtypes must be the same.");
+    }
+    if (op == ReduceOp::kMean && !value.is_floating_point()) {
+      refuse("The mean needs floating values and got ", shape_of(value),
+             "; convert them, or use the sum.");
+    }
   }
 }
 
@@ -84,7 +84,7 @@ std::vector<at::Tensor> spread(const at::Tensor& result,
 }
 
 int at_least_one(int value, std::string_view option) {
-  check_argument(value >= 1, base::str_cat(option, " is ", value, " and must be at least 1."));
+  check_argument(value >= 1, option, " is ", value, " and must be at least 1.");
   return value;
 }
 
@@ -159,9 +159,8 @@ std::vector<std::vector<at::Tensor>> CrossDeviceOps::batch_reduce(
   check_destinations(destinations);
   for (const auto& one : values) {
     check_values(op, one);
-    check_argument(one.size() == values.front().size(),
-                   base::str_cat("The reductions of a batch have values of ", one.size(), " and ",
-                                 values.front().size(), " replicas; they must be the same."));
+    check_argument(one.size() == values.front().size(), "The reductions of a batch have values of ",
+                   one.size(), " and ", values.front().size(), " replicas; they must be the same.");
   }
   Results results(values.size(), std::vector<at::Tensor>(destinations.size()));
   if (num_buckets() == 0) {

@@ -57,6 +57,7 @@ class CrossDeviceOps {
   virtual int num_buckets() const { return 0; }
 };
 
+/// Options of ReductionToOneDevice.
 struct ReductionToOneDeviceOptions {
   /// Where to add up. Unset: on the first destination.
   std::optional<c10::Device> reduce_to_device = std::nullopt;
@@ -75,6 +76,7 @@ class ReductionToOneDevice final : public CrossDeviceOps {
   ReductionToOneDeviceOptions options_;
 };
 
+/// Options of HierarchicalCopyAllReduce.
 struct HierarchicalCopyOptions {
   /// The number of buckets (flat tensors) in which a batch is sent. TensorFlow: num_packs.
   int num_buckets = 1;
@@ -100,6 +102,7 @@ class HierarchicalCopyAllReduce final : public CrossDeviceOps {
   HierarchicalCopyOptions options_;
 };
 
+/// Options of AllReduce.
 struct AllReduceOptions {
   /// The number of buckets (flat tensors) in which a batch is sent. TensorFlow: num_packs.
   int num_buckets = 1;

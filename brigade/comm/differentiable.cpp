@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::comm {
 
@@ -50,7 +49,7 @@ at::Tensor joined(Communicator& communicator, const at::Tensor& value, std::int6
     bool alike = part.dim() == value.dim();
     for (std::int64_t d = 0; alike && d < value.dim(); ++d)
       alike = d == axis || part.size(d) == value.size(d);
-    check_argument(alike, base::str_cat("all_gather: shapes may differ on axis ", axis, " alone."));
+    check_argument(alike, "all_gather: shapes may differ on axis ", axis, " alone.");
   }
   return at::cat(parts, axis);
 }
@@ -112,9 +111,8 @@ at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tenso
   check_argument(value.dim() > 0,
                  "all_gather: a scalar has no axis to join on; give it shape [1] first.");
   const std::int64_t wrapped = axis < 0 ? axis + value.dim() : axis;
-  check_argument(wrapped >= 0 && wrapped < value.dim(),
-                 base::str_cat("all_gather: axis ", axis, " does not exist in a tensor of ",
-                               value.dim(), " dimensions."));
+  check_argument(wrapped >= 0 && wrapped < value.dim(), "all_gather: axis ", axis,
+                 " does not exist in a tensor of ", value.dim(), " dimensions.");
   return AllGather::apply(value, as_int(&communicator), wrapped);
 }
 

@@ -54,8 +54,7 @@ class HierarchicalCommunicator final : public Communicator {
         local_->barrier();
         return {};
       default:
-        throw Error(ErrorCode::kUnimplemented,
-                    base::str_cat(call.name(), " is not a call between replicas."));
+        throw Error(ErrorCode::kUnimplemented, call.name(), " is not a call between replicas.");
     }
   }
 
@@ -180,21 +179,18 @@ class HierarchicalCommunicator final : public Communicator {
 void check_layout(const LocalGroup& group, const Communicator& across,
                   const ProcessLayout& layout) {
   const int processes = static_cast<int>(layout.replicas.size());
-  check_argument(layout.process >= 0 && layout.process < processes,
-                 base::str_cat("Process ", layout.process, " does not exist: there are ", processes,
-                               " processes."));
+  check_argument(layout.process >= 0 && layout.process < processes, "Process ", layout.process,
+                 " does not exist: there are ", processes, " processes.");
   for (const int count : layout.replicas) {
-    check_argument(count >= 1,
-                   base::str_cat("A process has at least one replica, not ", count, "."));
+    check_argument(count >= 1, "A process has at least one replica, not ", count, ".");
   }
-  check_argument(layout.replicas[layout.process] == group.world_size(),
-                 base::str_cat("The layout gives process ", layout.process, " ",
-                               layout.replicas[layout.process], " replicas, but it has ",
-                               group.world_size(), "."));
+  check_argument(layout.replicas[layout.process] == group.world_size(), "The layout gives process ",
+                 layout.process, " ", layout.replicas[layout.process], " replicas, but it has ",
+                 group.world_size(), ".");
   check_argument(across.world_size() == processes && across.rank() == layout.process,
-                 base::str_cat("The communicator between processes is rank ", across.rank(), " of ",
-                               across.world_size(), " where process ", layout.process, " of ",
-                               processes, " was expected."));
+                 "The communicator between processes is rank ", across.rank(), " of ",
+                 across.world_size(), " where process ", layout.process, " of ", processes,
+                 " was expected.");
 }
 
 }  // namespace

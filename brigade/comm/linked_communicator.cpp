@@ -165,8 +165,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
     if (const auto lost = membership_->lost()) {
       link_->give_up(cluster::lost_error(*lost, "the communicator"));
     } else if (progress_.stamp().failed_run != CallStamp::kNone) {
-      link_->give_up(
-          Error(ErrorCode::kAborted, base::str_cat("a step failed in it: ", progress_.reason())));
+      link_->give_up(Error(ErrorCode::kAborted, "a step failed in it: ", progress_.reason()));
     }
   }
   LinkedCommunicator(const LinkedCommunicator&) = delete;
@@ -186,8 +185,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
     at::Tensor made;
     attempt([&] {
-      check_argument(numel >= 0,
-                     base::str_cat("make_buffer: ", numel, " elements; at least 0 are needed."));
+      check_argument(numel >= 0, "make_buffer: ", numel, " elements; at least 0 are needed.");
       // A view that is never read: only its shape is compared.
       std::byte nothing[16] = {};
       const at::Tensor shape = at::from_blob(nothing, at::IntArrayRef({numel}),

@@ -23,10 +23,8 @@ constexpr milliseconds kPause{20};
 }  // namespace
 
 Error has_left_error(std::string_view what, const cluster::Member& member) {
-  return Error(ErrorCode::kFailedPrecondition,
-               base::str_cat(what, " waits for ", member,
-                             ", which has already left: every process must make the same "
-                             "collective calls."));
+  return Error(ErrorCode::kFailedPrecondition, what, " waits for ", member,
+               ", which has already left: every process must make the same collective calls.");
 }
 
 PeerStatus::PeerStatus(std::shared_ptr<cluster::Membership> membership, std::string name)
@@ -91,7 +89,7 @@ std::optional<Error> PeerStatus::known_reason(std::string_view what) {
       // A lost member is named in the reason itself; other failures are this member's own.
       if (code == static_cast<int>(ErrorCode::kUnavailable))
         return Error(ErrorCode::kUnavailable, reason);
-      return Error(ErrorCode::kAborted, base::str_cat(member, " gave up: ", reason));
+      return Error(ErrorCode::kAborted, member, " gave up: ", reason);
     }
     if (count(key("left", member.rank)) > 0) return has_left_error(what, member);
   }
@@ -112,8 +110,8 @@ Error PeerStatus::explain(std::string_view what, std::string_view text) {
   } catch (const Error& error) {  // a member is lost, perhaps with the store
     return error;
   }
-  return Error(ErrorCode::kUnavailable, base::str_cat(what, ": a connection broke (", text,
-                                                      "), though no member is known to be lost."));
+  return Error(ErrorCode::kUnavailable, what, ": a connection broke (", text,
+               "), though no member is known to be lost.");
 }
 
 StragglerReport::StragglerReport(std::chrono::milliseconds slow_after,
@@ -123,16 +121,14 @@ StragglerReport::StragglerReport(std::chrono::milliseconds slow_after,
 void StragglerReport::report(std::string_view what, std::string_view late) {
   was_reported_ = true;
   const auto time = std::chrono::duration_cast<milliseconds>(waited());
-  base::log_warning(base::str_cat(what, " has waited ", time.count(), " ms for ", late,
-                                  ", and is still waiting."));
+  base::log_warning(what, " has waited ", time.count(), " ms for ", late,
+                    ", and is still waiting.");
 }
 
 void StragglerReport::fail(std::string_view what, std::string_view late) const {
-  throw Error(
-      ErrorCode::kDeadlineExceeded,
-      base::str_cat(what, " waited ", timeout_.count(), " ms for ", late,
-                    ", which did not make the call. Every process must make the same collective "
-                    "calls; raise the timeout if one really needs longer."));
+  throw Error(ErrorCode::kDeadlineExceeded, what, " waited ", timeout_.count(), " ms for ", late,
+              ", which did not make the call. Every process must make the same collective calls; "
+              "raise the timeout if one really needs longer.");
 }
 
 CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership,

@@ -17,25 +17,22 @@ constexpr std::array<std::string_view, 5> kTransports = {"auto", "shared_memory"
                                                          "nccl"};
 
 void check_options(const CommunicationOptions& options) {
-  check_argument(options.timeout.count() > 0,
-                 base::str_cat("CommunicationOptions::timeout is ", options.timeout.count(),
-                               " ms; it must be positive."));
-  check_argument(options.slow_after.count() > 0,
-                 base::str_cat("CommunicationOptions::slow_after is ", options.slow_after.count(),
-                               " ms; it must be positive."));
+  check_argument(options.timeout.count() > 0, "CommunicationOptions::timeout is ",
+                 options.timeout.count(), " ms; it must be positive.");
+  check_argument(options.slow_after.count() > 0, "CommunicationOptions::slow_after is ",
+                 options.slow_after.count(), " ms; it must be positive.");
   check_argument(options.bytes_per_pack.value_or(0) >= 0,
-                 base::str_cat("CommunicationOptions::bytes_per_pack is ",
-                               options.bytes_per_pack.value_or(0), "; it must be 0 or more."));
+                 "CommunicationOptions::bytes_per_pack is ", options.bytes_per_pack.value_or(0),
+                 "; it must be 0 or more.");
 }
 
 void check_can_share_memory(const cluster::Membership& membership) {
   const cluster::Member* const apart = cluster::first_without_shared_memory(membership);
   if (!apart) return;
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The transport 'shared_memory' needs all processes on one host, and in "
-                            "one process namespace, but ",
-                            membership.members().front(), " and ", *apart,
-                            " are apart; use 'auto' or 'gloo'."));
+              "The transport 'shared_memory' needs all processes on one host, and in one process "
+              "namespace, but ",
+              membership.members().front(), " and ", *apart, " are apart; use 'auto' or 'gloo'.");
 }
 
 /// Shared memory on one host, unless its processes cannot see each other (containers, processes of
@@ -50,7 +47,7 @@ std::unique_ptr<ProcessLink> make_best_link(const std::shared_ptr<cluster::Membe
   } catch (const Error& error) {
     const bool can_use_gloo = error.code() == ErrorCode::kUnavailable && !membership->lost();
     if (!can_use_gloo || !gloo_is_built_in()) throw;
-    base::log_warning(base::str_cat("Gloo is used instead of shared memory: ", error.what()));
+    base::log_warning("Gloo is used instead of shared memory: ", error.what());
     return make_gloo_link(membership, name, options);
   }
 }
@@ -90,10 +87,8 @@ Transport parse_transport(std::string_view text) {
   if (text == "tcp") return Transport::kGloo;
   const auto found = std::ranges::find(kTransports, text);
   if (found != kTransports.end()) return static_cast<Transport>(found - kTransports.begin());
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("'", text,
-                            "' is not a transport; choose auto, shared_memory, gloo (or "
-                            "tcp), mpi or nccl."));
+  throw Error(ErrorCode::kInvalidArgument, "'", text,
+              "' is not a transport; choose auto, shared_memory, gloo (or tcp), mpi or nccl.");
 }
 
 std::unique_ptr<ProcessCommunicator> make_process_communicator(

@@ -46,7 +46,9 @@ enum class WireDtype { kFull, kBFloat16, kFloat16 };
 
 /// How the processes of a job communicate (TensorFlow: CommunicationOptions).
 struct CommunicationOptions {
+  /// How tensors travel between processes.
   Transport transport = Transport::kAuto;
+  /// The dtype in which gradients are sent.
   WireDtype wire = WireDtype::kFull;
   /// The least size of a gradient bucket in bytes. Buckets are reduced during backward, in the
   /// order in which it completes them. 0: one bucket per dtype, reduced after backward. Unset: the

@@ -9,7 +9,6 @@
 #include <new>
 
 #include "brigade/base/copy_bytes.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/chunks.h"
 
 namespace brigade::comm {
@@ -87,8 +86,8 @@ std::vector<at::Tensor> ProcessLink::run(const FlatCall& call) {
     case Collective::kMakeBuffer:  // the exchange of headers was all
       return {};
     default:
-      throw Error(ErrorCode::kUnimplemented,
-                  base::str_cat("The transport '", transport(), "' cannot make this collective."));
+      throw Error(ErrorCode::kUnimplemented, "The transport '", transport(),
+                  "' cannot make this collective.");
   }
 }
 

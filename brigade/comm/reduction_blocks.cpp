@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/exchange/call_header.h"
 
 namespace brigade::comm {
@@ -13,7 +12,7 @@ namespace {
 
 ReductionTree tree_of(std::span<const int> sizes) {
   for (const int size : sizes)
-    check_argument(size >= 1, base::str_cat("A rank has at least one leaf, not ", size, "."));
+    check_argument(size >= 1, "A rank has at least one leaf, not ", size, ".");
   const int leaves = std::accumulate(sizes.begin(), sizes.end(), 0);
   std::vector<LeafRange> parts;
   int begin = 0;

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::comm {
 
@@ -107,8 +106,8 @@ std::pair<LeafRange, LeafRange> ReductionTree::children(LeafRange node) {
 
 std::vector<LeafRange> ReductionTree::whole_subtrees(int leaves, LeafRange block) {
   check_argument(0 <= block.begin && block.begin < block.end && block.end <= leaves,
-                 base::str_cat("The block of leaves [", block.begin, ", ", block.end,
-                               ") is empty or not in a ReductionTree of ", leaves, " leaves."));
+                 "The block of leaves [", block.begin, ", ", block.end,
+                 ") is empty or not in a ReductionTree of ", leaves, " leaves.");
   std::vector<LeafRange> subtrees;
   append_subtrees({0, leaves}, block, subtrees);
   return subtrees;

@@ -169,9 +169,8 @@ std::vector<at::Tensor> TensorChannel::receive(const MessageKey& key) {
     }
     if (const auto error = reason_to_stop(key)) throw Error(*error);
     if (changed_.wait_until(mutex_, deadline)) continue;
-    throw Error(ErrorCode::kDeadlineExceeded,
-                base::str_cat("The ", options_.name, " of micro-batch ", key.number, " in step ",
-                              key.step, " did not come within ", options_.timeout.count(), " ms."));
+    throw Error(ErrorCode::kDeadlineExceeded, "The ", options_.name, " of micro-batch ", key.number,
+                " in step ", key.step, " did not come within ", options_.timeout.count(), " ms.");
   }
 }
 
@@ -179,10 +178,9 @@ std::optional<Error> TensorChannel::reason_to_stop(const MessageKey& key) const 
   const auto ended = ended_.find(key.step);
   if (ended != ended_.end()) {
     if (ended->second) return ended->second;
-    return Error(ErrorCode::kFailedPrecondition,
-                 base::str_cat("The sender of the ", options_.name, " has ended step ", key.step,
-                               " without those of micro-batch ", key.number,
-                               ": every worker must compute the same passes."));
+    return Error(ErrorCode::kFailedPrecondition, "The sender of the ", options_.name,
+                 " has ended step ", key.step, " without those of micro-batch ", key.number,
+                 ": every worker must compute the same passes.");
   }
   return failure_;
 }

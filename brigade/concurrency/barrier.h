@@ -11,6 +11,7 @@
 
 namespace brigade::concurrency {
 
+/// Options of Barrier.
 struct BarrierOptions {
   /// The number of participating threads, at least 1.
   int parties = 1;

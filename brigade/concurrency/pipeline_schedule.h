@@ -29,6 +29,7 @@ enum class PipelineSchedule {
 /// "gpipe", "1f1b", "interleaved".
 std::string_view to_string(PipelineSchedule schedule);
 
+/// The two passes of a micro-batch through a stage.
 enum class PassDirection { kForward, kBackward };
 
 /// What a device computes at a time: one pass of one micro-batch through one of its stages.

@@ -15,6 +15,7 @@
 
 namespace brigade::concurrency {
 
+/// Options of StagingArea: its name and its limits.
 struct StagingAreaOptions {
   /// The name in errors.
   std::string name = "staging area";
@@ -29,6 +30,7 @@ struct StagingAreaOptions {
 struct StagingWait {
   /// Unset: no timeout; then pass a token that can be cancelled.
   std::optional<std::chrono::milliseconds> timeout = std::chrono::minutes(10);
+  /// Ends the wait, with kCancelled.
   CancelToken cancel{};
 };
 

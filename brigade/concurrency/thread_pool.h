@@ -13,6 +13,7 @@
 
 namespace brigade::concurrency {
 
+/// Options of ThreadPool.
 struct ThreadPoolOptions {
   /// The number of threads.
   std::size_t threads = 1;

@@ -23,8 +23,8 @@ using machine::DeviceType;
 void check_options(const DiscoveryOptions& options) {
   const auto check = [](int value, std::string_view what) {
     if (value >= 1) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The number of ", what, " is ", value, "; it must be at least 1."));
+    throw Error(ErrorCode::kInvalidArgument, "The number of ", what, " is ", value,
+                "; it must be at least 1.");
   };
   if (options.logical_cpus) check(*options.logical_cpus, "logical CPUs");
   check(options.threads_per_cpu, "threads for each logical CPU");
@@ -66,8 +66,8 @@ void check_subscription(std::int64_t cpus, std::int64_t named, const DiscoveryOp
                       ", and only ", named, named == 1 ? " CPU is" : " CPUs are",
                       " named. Number them from cpu:0, or allow oversubscription."));
   }
-  base::log_warning(base::str_cat(cpus, " logical CPUs", each, " share ", cores,
-                                  " and slow each other down; they are not pinned."));
+  base::log_warning(cpus, " logical CPUs", each, " share ", cores,
+                    " and slow each other down; they are not pinned.");
 }
 
 machine::CoreSet cores_of(int index, const DiscoveryOptions& options,
@@ -119,20 +119,17 @@ std::vector<DeviceName> parse_names(const std::vector<std::string>& names) {
   for (const auto& text : names) {
     const DeviceName name = DeviceName::parse(text);
     if (name.is_remote()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat(
-                      "'", text,
-                      "' names a task of a cluster; expected devices of this process, for example ",
-                      machine::to_string(name.type), ":", name.index, "."));
+      throw Error(ErrorCode::kInvalidArgument, "'", text,
+                  "' names a task of a cluster; expected devices of this process, for example ",
+                  machine::to_string(name.type), ":", name.index, ".");
     }
     const auto before = std::find(parsed.begin(), parsed.end(), name);
     if (before != parsed.end()) {
       const auto& other = names[static_cast<std::size_t>(before - parsed.begin())];
       const std::string spelling =
           other == text ? "" : base::str_cat(", as '", other, "' and as '", text, "'");
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat("Device ", name.to_string(), " is named twice", spelling,
-                                "; each replica needs its own."));
+      throw Error(ErrorCode::kInvalidArgument, "Device ", name.to_string(), " is named twice",
+                  spelling, "; each replica needs its own.");
     }
     parsed.push_back(name);
   }
@@ -175,8 +172,8 @@ const Device& find_device(const DeviceName& name, const std::vector<Device>& dev
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&](const Device& device) { return device.name == name; });
   if (found != devices.end()) return *found;
-  throw Error(ErrorCode::kNotFound, base::str_cat("There is no device ", name.to_string(),
-                                                  " here; there are ", list_devices(devices), "."));
+  throw Error(ErrorCode::kNotFound, "There is no device ", name.to_string(), " here; there are ",
+              list_devices(devices), ".");
 }
 
 }  // namespace

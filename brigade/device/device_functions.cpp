@@ -5,7 +5,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
-#include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/machine/device_spec.h"
 
@@ -15,8 +14,8 @@ namespace {
 using machine::DeviceSpec;
 
 void check_tasks(int tasks) {
-  check_argument(tasks > 0, base::str_cat("The number of tasks to place variables on is ", tasks,
-                                          "; it must be at least 1."));
+  check_argument(tasks > 0, "The number of tasks to place variables on is ", tasks,
+                 "; it must be at least 1.");
 }
 
 // The state shared by the copies of one strategy: the load of each task, in any unit.
@@ -66,10 +65,9 @@ class ReplicaDeviceSetter {
     const concurrency::MutexLock lock(mutex_);
     const int task = strategy_(variable);
     if (task >= 0 && task < tasks_) return task;
-    throw Error(
-        ErrorCode::kOutOfRange,
-        base::str_cat("The placement strategy chose task ", task, " for variable ", variable.name,
-                      "; there are ", tasks_, " parameter-server tasks, numbered from 0."));
+    throw Error(ErrorCode::kOutOfRange, "The placement strategy chose task ", task,
+                " for variable ", variable.name, "; there are ", tasks_,
+                " parameter-server tasks, numbered from 0.");
   }
 
   const int tasks_;
@@ -107,9 +105,8 @@ PlacementStrategy greedy_load_balancing_strategy(
 
 std::int64_t byte_size_load(const PlacementRequest& variable) {
   if (variable.bytes) return *variable.bytes;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The size of ", variable.kind, " ", variable.name,
-                            " is not known, so it cannot be placed by its bytes."));
+  throw Error(ErrorCode::kInvalidArgument, "The size of ", variable.kind, " ", variable.name,
+              " is not known, so it cannot be placed by its bytes.");
 }
 
 PlacementStrategy random_strategy(int tasks, std::uint64_t seed) {
@@ -121,9 +118,8 @@ PlacementStrategy random_strategy(int tasks, std::uint64_t seed) {
 }
 
 DeviceFunction replica_device_setter(const ReplicaDeviceSetterOptions& options) {
-  check_argument(options.ps_tasks >= 0,
-                 base::str_cat("The number of parameter-server tasks is ", options.ps_tasks,
-                               "; it must be at least 0."));
+  check_argument(options.ps_tasks >= 0, "The number of parameter-server tasks is ",
+                 options.ps_tasks, "; it must be at least 0.");
   if (options.ps_tasks == 0) return {};
   const auto setter = std::make_shared<ReplicaDeviceSetter>(options);
   return [setter](const PlacementRequest& request) { return (*setter)(request); };

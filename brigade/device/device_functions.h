@@ -36,10 +36,12 @@ std::int64_t byte_size_load(const PlacementRequest& variable);
 /// another hash.
 PlacementStrategy random_strategy(int tasks, std::uint64_t seed = 0);
 
+/// Options of `replica_device_setter`.
 struct ReplicaDeviceSetterOptions {
   /// How many parameter-server tasks there are. 0: the result is an empty function, which changes
   /// nothing.
   int ps_tasks = 0;
+  /// The device of variables, to which the task is added, and that of everything else.
   std::string ps_device = "/job:ps";
   std::string worker_device = "/job:worker";
   /// The inner scopes' choice is kept, field by field, and completed. If false, the setter changes

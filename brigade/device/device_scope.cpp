@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/machine/device_spec.h"
 
 namespace brigade::device {
@@ -22,8 +21,8 @@ std::string ask(const DeviceFunction& function, const PlacementRequest& request)
   try {
     return canonical(answer);
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat("The device function's result for ", request.kind, " ",
-                                            request.name, " cannot be used: ", error.what()));
+    throw Error(error.code(), "The device function's result for ", request.kind, " ", request.name,
+                " cannot be used: ", error.what());
   }
 }
 

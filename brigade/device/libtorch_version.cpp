@@ -64,11 +64,11 @@ std::optional<std::uint64_t> loaded_torch_version() {
 void check_torch_version() {
   const std::optional<std::uint64_t> loaded = loaded_torch_version();
   if (loaded && is_same_torch_series(TORCH_ABI_VERSION, *loaded)) return;
-  throw Error(ErrorCode::kFailedPrecondition,
-              base::str_cat("Brigade was built with libtorch ", version_text(TORCH_ABI_VERSION),
-                            ", but this process has loaded ", loaded_text(loaded),
-                            ". Look for another libtorch in LD_LIBRARY_PATH and LD_PRELOAD, and in "
-                            "the program's run-time path (readelf -d PROGRAM)."));
+  throw Error(ErrorCode::kFailedPrecondition, "Brigade was built with libtorch ",
+              version_text(TORCH_ABI_VERSION), ", but this process has loaded ",
+              loaded_text(loaded),
+              ". Look for another libtorch in LD_LIBRARY_PATH and LD_PRELOAD, and in the program's "
+              "run-time path (readelf -d PROGRAM).");
 }
 
 }  // namespace brigade::device

@@ -5,7 +5,6 @@
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/cuda_cards.h"
 
 namespace brigade::device {
@@ -15,8 +14,8 @@ double parse_memory_fraction(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, fraction);
   check_argument(error == std::errc() && stopped == end && fraction > 0.0 && fraction <= 1.0,
-                 base::str_cat(kGpuMemoryVariable, " is '", text,
-                               "'; give a number above 0 and up to 1, such as 0.5."));
+                 kGpuMemoryVariable, " is '", text,
+                 "'; give a number above 0 and up to 1, such as 0.5.");
   return fraction;
 }
 

@@ -27,8 +27,11 @@ std::vector<std::string> numerics_names();
 
 /// What Numerics stands for.
 struct NumericsSettings {
+  /// Only deterministic kernels. PyTorch: torch.use_deterministic_algorithms.
   bool deterministic = false;
+  /// TF32 in matrix products and convolutions.
   bool tf32 = false;
+  /// cuDNN tries its algorithms and takes the fastest.
   bool cudnn_benchmark = false;
 
   friend bool operator==(const NumericsSettings&, const NumericsSettings&) = default;

@@ -65,9 +65,8 @@ const Device& Placer::find_or_fall_back(const std::string& name, std::string_vie
   const auto found = find(devices_, wanted);
   if (found != devices_.end()) return *found;
   if (options_.missing == MissingDevice::kRefuse) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("There is no device ", wanted.to_string(), " here", what,
-                              "; there are ", list_devices(devices_), "."));
+    throw Error(ErrorCode::kNotFound, "There is no device ", wanted.to_string(), " here", what,
+                "; there are ", list_devices(devices_), ".");
   }
   warn_of_fall_back(wanted.to_string());
   return *find(devices_, first_cpu());
@@ -78,9 +77,8 @@ void Placer::warn_of_fall_back(const std::string& missing) {
     const concurrency::MutexLock lock(mutex_);
     if (!fallen_back_.insert(missing).second) return;
   }
-  base::log_warning(base::str_cat("There is no device ", missing, " here; using ",
-                                  first_cpu().to_string(), ". There are ", list_devices(devices_),
-                                  "."));
+  base::log_warning("There is no device ", missing, " here; using ", first_cpu().to_string(),
+                    ". There are ", list_devices(devices_), ".");
 }
 
 void Placer::record(PlacedKind kind, const std::string& name, const std::string& device) {

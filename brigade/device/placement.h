@@ -21,7 +21,9 @@ enum class MissingDevice {
   kRefuse,    ///< kNotFound, listing what exists.
 };
 
+/// Options of Placer: what happens without the chosen device, and the log of placements.
 struct PlacementOptions {
+  /// What happens if the chosen device does not exist here.
   MissingDevice missing = MissingDevice::kFallBack;
   /// One line for each variable and layer, the first time it is placed: `conv1/weights:
   /// (variable): cpu:0`. TensorFlow: log_device_placement.

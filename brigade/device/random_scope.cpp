@@ -18,7 +18,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/carried_context.h"
 
 namespace brigade::device {
@@ -228,9 +227,8 @@ void ReplicaGenerator::set_state(const at::Tensor& state) {
   try {
     own.set_state(state);
   } catch (const c10::Error& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("A generator cannot continue from ", state.numel(),
-                              " bytes: ", error.what_without_backtrace()));
+    throw Error(ErrorCode::kInvalidArgument, "A generator cannot continue from ", state.numel(),
+                " bytes: ", error.what_without_backtrace());
   }
 }
 

@@ -52,13 +52,12 @@ void CreatedModel::check_modes() const {
       const std::string subject = mode.name.empty()
                                       ? std::string("A model")
                                       : base::str_cat("The submodule '", mode.name, "' of a model");
-      throw Error(ErrorCode::kFailedPrecondition,
-                  base::str_cat(
-                      subject, " of ", owner_.description(), " is in ", mode_name(first),
-                      " mode in replica 0 and in ", mode_name(!first), " mode in replica ", replica,
-                      ": model->eval() and model->train() outside of Strategy::run switch "
-                      "only replica 0. Write model.eval() or model.train(), which switch every "
-                      "replica; to switch a submodule, switch it in each model.replica(i)."));
+      throw Error(ErrorCode::kFailedPrecondition, subject, " of ", owner_.description(), " is in ",
+                  mode_name(first), " mode in replica 0 and in ", mode_name(!first),
+                  " mode in replica ", replica,
+                  ": model->eval() and model->train() outside of Strategy::run switch only replica "
+                  "0. Write model.eval() or model.train(), which switch every replica; to switch a "
+                  "submodule, switch it in each model.replica(i).");
     }
   }
 }

@@ -15,11 +15,10 @@ namespace {
 
 void check_on_device(const at::Tensor& tensor, c10::Device device) {
   if (tensor.device() == device) return;
-  throw Error(
-      ErrorCode::kFailedPrecondition,
-      base::str_cat("A batch of the replica on ", device.str(), " is on ", tensor.device().str(),
-                    ": with DatasetPlacement::kOnReplica a dataset must make its batches on "
-                    "the device that InputContext::torch_device names."));
+  throw Error(ErrorCode::kFailedPrecondition, "A batch of the replica on ", device.str(), " is on ",
+              tensor.device().str(),
+              ": with DatasetPlacement::kOnReplica a dataset must make its batches on the device "
+              "that InputContext::torch_device names.");
 }
 
 }  // namespace
@@ -46,10 +45,9 @@ void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
 }
 
 void check_example_count(std::int64_t before, std::int64_t after) {
-  check_argument(before == after,
-                 base::str_cat("the function returned ", after, " examples for ", before,
-                               "; it must keep their number: use Dataset::map, filter or unbatch "
-                               "before the dataset is distributed."));
+  check_argument(before == after, "the function returned ", after, " examples for ", before,
+                 "; it must keep their number: use Dataset::map, filter or unbatch before the "
+                 "dataset is distributed.");
 }
 
 std::any DeviceBatch::use_on(c10::Device device, const BatchOps& ops) && {

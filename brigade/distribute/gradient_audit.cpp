@@ -203,19 +203,13 @@ comm::Communicator& GradientAudit::communicator(int replica) {
 /// In every step, so that a program learns at its first one that it cannot be audited.
 void GradientAudit::check_can_repeat(int replica) const {
   const std::string_view call = watched_[static_cast<std::size_t>(replica)]->first_call();
-  check_state(call.empty(),
-              base::str_cat("audit_every is ", every_,
-                            ", and the step function calls the "
-                            "collective ",
-                            call,
-                            " before its first update: a worker cannot "
-                            "compute one replica again alone. Leave the collective out "
-                            "(synchronized batch normalization has some), or audit_every."));
-  check_state(static_cast<bool>(again_),
-              base::str_cat("audit_every is ", every_,
-                            ", and Strategy::run got a value by replica "
-                            "that another worker cannot make again: pass batches of "
-                            "Strategy::distribute, or leave out audit_every."));
+  check_state(call.empty(), "audit_every is ", every_,
+              ", and the step function calls the collective ", call,
+              " before its first update: a worker cannot compute one replica again alone. Leave "
+              "the collective out (synchronized batch normalization has some), or audit_every.");
+  check_state(static_cast<bool>(again_), "audit_every is ", every_,
+              ", and Strategy::run got a value by replica that another worker cannot make again: "
+              "pass batches of Strategy::distribute, or leave out audit_every.");
 }
 
 void GradientAudit::compare(int replica) {

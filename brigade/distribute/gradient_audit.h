@@ -41,6 +41,8 @@ std::optional<AuditAssignment> audit_of_step(std::uint64_t step, int every,
 /// Two workers computed different gradients of the same replica: the processor or the memory of one
 /// of them changes values. All workers throw it, and none has applied the step. kDataLoss: it is
 /// not tried again.
+///
+/// Thread-safety: immutable.
 class GradientMismatch : public Error {
  public:
   GradientMismatch(std::uint64_t step, const AuditAssignment& audit, std::string variable,

@@ -9,12 +9,10 @@ namespace brigade::distribute {
 LogicalReplicas divide_logical_replicas(int count, int devices, int first_device,
                                         int local_devices) {
   if (count == 0) return {};
-  check_argument(
-      count >= devices,
-      base::str_cat("logical_replicas is ", count, " and there ",
-                    devices == 1 ? "is 1 device" : base::str_cat("are ", devices, " devices"),
-                    ": each device needs at least one logical replica; raise their "
-                    "number, or use fewer devices."));
+  check_argument(count >= devices, "logical_replicas is ", count, " and there ",
+                 devices == 1 ? "is 1 device" : base::str_cat("are ", devices, " devices"),
+                 ": each device needs at least one logical replica; raise their number, or use "
+                 "fewer devices.");
   LogicalReplicas logical{.count = count};
   const std::vector<std::int64_t> counts = input::split_sizes(count, devices);
   for (int d = first_device; d < first_device + local_devices; ++d)

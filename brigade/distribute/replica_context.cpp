@@ -37,10 +37,9 @@ void refuse_gradients_on_a_shared_card(const at::Tensor& value, const Strategy& 
                                        std::string_view call) {
   if (!value.is_cuda() || !value.requires_grad() || !device::share_a_card(strategy.devices()))
     return;
-  throw Error(ErrorCode::kUnimplemented,
-              base::str_cat(call,
-                            ": gradients through a collective are not possible between "
-                            "logical GPUs of one card; give every replica its own card."));
+  throw Error(ErrorCode::kUnimplemented, call,
+              ": gradients through a collective are not possible between logical GPUs of one card; "
+              "give every replica its own card.");
 }
 
 }  // namespace
@@ -98,11 +97,9 @@ StrategyRef::StrategyRef(const Strategy& strategy)
 
 void StrategyRef::check(const ReplicaContext& context, std::string_view what) const {
   if (&context.strategy() == strategy_) return;
-  throw Error(
-      ErrorCode::kFailedPrecondition,
-      base::str_cat(what, " of the strategy ", description_, " is used in a replica of another, ",
-                    name_and_devices(context.strategy()),
-                    ": make it with the strategy whose run() uses it."));
+  throw Error(ErrorCode::kFailedPrecondition, what, " of the strategy ", description_,
+              " is used in a replica of another, ", name_and_devices(context.strategy()),
+              ": make it with the strategy whose run() uses it.");
 }
 
 }  // namespace brigade::distribute

@@ -72,19 +72,24 @@ ThreadRunner::ThreadRunner(std::vector<device::Device> devices, ReplicaRunnerOpt
   busy_ = std::make_unique<std::atomic<bool>[]>(devices_.size());
   const int callers_threads = at::get_num_threads();
   for (int replica = 1; replica < replicas(); ++replica) {
-    workers_.emplace_back([this, replica] { serve(replica); });
+    workers_->threads.emplace_back([this, replica] { serve(replica); });
   }
-  if (workers_.empty()) return;
+  if (workers_->threads.empty()) return;
   // A worker that sets its number of threads also sets the default of threads started later:
   // restore the caller's number after all workers have set theirs.
-  finished_.wait_for(workers_.size(), options_.spin, std::chrono::minutes(1));
+  workers_->finished.wait_for(workers_->threads.size(), options_.spin, std::chrono::minutes(1));
   at::set_num_threads(callers_threads);
 }
 
 ThreadRunner::~ThreadRunner() {
+  if (fork_.is_in_child()) {
+    // To destroy a condition variable is to wait for the threads that wait for it.
+    static_cast<void>(workers_.release());
+    return;
+  }
   stop_.store(true, std::memory_order_release);
-  started_.raise();
-  for (std::thread& worker : workers_) worker.join();
+  workers_->started.raise();
+  for (std::thread& worker : workers_->threads) worker.join();
 }
 
 void ThreadRunner::run(const std::function<void(int)>& body) {
@@ -93,7 +98,7 @@ void ThreadRunner::run(const std::function<void(int)>& body) {
   for (int replica = 1; replica < replicas(); ++replica)
     busy_[replica].store(true, std::memory_order_relaxed);
   ++runs_;
-  if (!workers_.empty()) started_.raise();
+  if (!workers_->threads.empty()) workers_->started.raise();
   run_on_caller();
   wait_for_workers();
   body_ = nullptr;
@@ -121,28 +126,28 @@ void ThreadRunner::serve(int replica) {
   // be changing: call it before setting the number.
   at::get_num_threads();
   at::set_num_threads(device.threads);
-  finished_.raise();
+  workers_->finished.raise();
   for (std::uint64_t next = 1;; ++next) {
-    while (!started_.wait_for(next, options_.spin, std::chrono::hours(1))) {
+    while (!workers_->started.wait_for(next, options_.spin, std::chrono::hours(1))) {
     }
     if (stop_.load(std::memory_order_acquire)) return;
     run_in_slot(replica);
     busy_[replica].store(false, std::memory_order_relaxed);
-    finished_.raise();
+    workers_->finished.raise();
   }
 }
 
 void ThreadRunner::wait_for_workers() {
-  if (workers_.empty()) return;
-  const std::uint64_t target = (runs_ + 1) * workers_.size();
-  while (!finished_.wait_for(target, options_.spin, options_.stall_warning)) {
+  if (workers_->threads.empty()) return;
+  const std::uint64_t target = (runs_ + 1) * workers_->threads.size();
+  while (!workers_->finished.wait_for(target, options_.spin, options_.stall_warning)) {
     std::vector<int> still;
     for (int replica = 1; replica < replicas(); ++replica) {
       if (busy_[replica].load(std::memory_order_relaxed)) still.push_back(replica);
     }
-    base::log_warning(base::str_cat("The step is waiting for replica ", base::join(still, ", "),
-                                    " for more than ", options_.stall_warning.count(),
-                                    " ms; the others have finished."));
+    base::log_warning("The step is waiting for replica ", base::join(still, ", "),
+                      " for more than ", options_.stall_warning.count(),
+                      " ms; the others have finished.");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "brigade/base/fork_detector.h"
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/signal.h"
 #include "brigade/device/device.h"
@@ -92,7 +93,7 @@ class ThreadRunner final : public ReplicaRunner {
  public:
   /// Takes one device per replica; at least one.
   explicit ThreadRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options = {});
-  /// Joins the threads.
+  /// Joins the threads; in a child that was forked later, which has none, it leaves them alone.
   ~ThreadRunner() override;
   ThreadRunner(const ThreadRunner&) = delete;
   ThreadRunner& operator=(const ThreadRunner&) = delete;
@@ -101,6 +102,11 @@ class ThreadRunner final : public ReplicaRunner {
   void run(const std::function<void(int)>& body) override;
 
  private:
+  struct Workers {
+    concurrency::Signal started;       // raised once per run
+    concurrency::Signal finished;      // raised once per worker and run
+    std::vector<std::thread> threads;  // of replicas 1 and up
+  };
   void serve(int replica);
   void run_on_caller();
   void run_in_slot(int replica);
@@ -111,10 +117,9 @@ class ThreadRunner final : public ReplicaRunner {
   const std::function<void(int)>* body_ = nullptr;  // written before started_ is raised, read after
   std::atomic<bool> stop_{false};
   std::uint64_t runs_ = 0;                     // the caller's thread only
-  concurrency::Signal started_;                // raised once per run
-  concurrency::Signal finished_;               // raised once per worker and run
   std::unique_ptr<std::atomic<bool>[]> busy_;  // [replica], to name the replicas that still run
-  std::vector<std::thread> workers_;           // of replicas 1 and up
+  const base::ForkDetector fork_;
+  std::unique_ptr<Workers> workers_ = std::make_unique<Workers>();
 };
 
 /// Makes the runner of replicas on these devices (`StrategyParts::runner`).

@@ -38,8 +38,8 @@ std::optional<std::string> difference(const std::vector<at::Tensor>& given,
 
 StepCapture::StepCapture(int warmup, device::GraphFactory make)
     : warmup_(warmup), make_(std::move(make)) {
-  check_argument(warmup >= 1, base::str_cat("CompiledStepOptions::warmup is ", warmup,
-                                            "; at least one call must run before a capture."));
+  check_argument(warmup >= 1, "CompiledStepOptions::warmup is ", warmup,
+                 "; at least one call must run before a capture.");
 }
 
 StepCapture::Next StepCapture::plan(const std::vector<at::Tensor>& given) {

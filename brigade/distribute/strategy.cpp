@@ -17,9 +17,8 @@ namespace {
 Strategy* checked_for_scope(Strategy& strategy) {
   const Strategy* open = current_strategy();
   if (open == nullptr || open == &strategy) return &strategy;
-  throw Error(ErrorCode::kFailedPrecondition,
-              base::str_cat("Mixing different strategies: the scope of ", strategy.name(),
-                            " was opened inside the scope of another, ", open->name(), "."));
+  throw Error(ErrorCode::kFailedPrecondition, "Mixing different strategies: the scope of ",
+              strategy.name(), " was opened inside the scope of another, ", open->name(), ".");
 }
 
 std::string group_text(const optim::ParameterGroup& group) {
@@ -145,10 +144,9 @@ std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) 
   return contexts;
 }
 void Strategy::check_not_running(std::string_view call) const {
-  check_state(in_cross_replica_context() && !engine_->running,
-              base::str_cat("Strategy::", call,
-                            " was called while replicas run, which update the state: call it after "
-                            "Strategy::run has returned."));
+  check_state(in_cross_replica_context() && !engine_->running, "Strategy::", call,
+              " was called while replicas run, which update the state: call it after Strategy::run "
+              "has returned.");
 }
 std::optional<std::int64_t> Strategy::global_step() const {
   for (const auto& each : engine_->synchronizers) {
@@ -165,7 +163,7 @@ std::optional<UpdateStaleness> Strategy::staleness() const {
   return std::nullopt;
 }
 void Strategy::set_global_step(std::int64_t step) {
-  check_argument(step >= 0, base::str_cat("The global step is ", step, "; it must be 0 or more."));
+  check_argument(step >= 0, "The global step is ", step, "; it must be 0 or more.");
   for (const auto& synchronizer : engine_->living_synchronizers())
     synchronizer->set_global_step(step);
 }
@@ -246,10 +244,8 @@ Strategy* current_strategy() {
 
 Strategy& require_strategy(std::string_view what) {
   if (Strategy* strategy = current_strategy()) return *strategy;
-  throw Error(ErrorCode::kFailedPrecondition,
-              base::str_cat(
-                  "'", what,
-                  "' needs an open strategy scope: write `auto scope = strategy.scope();` first."));
+  throw Error(ErrorCode::kFailedPrecondition, "'", what,
+              "' needs an open strategy scope: write `auto scope = strategy.scope();` first.");
 }
 
 Strategy::Scope::Scope(Strategy& strategy)
@@ -259,11 +255,9 @@ Strategy::Scope::Scope(Strategy& strategy)
 
 /// Throws also in a merge_call, which is inside of a run.
 void Strategy::check_outside_run(std::string_view made) const {
-  check_state(
-      in_cross_replica_context() && !engine_->running,
-      base::str_cat(made,
-                    " inside of Strategy::run, where each step would start with a new one: make "
-                    "it once, before the first run."));
+  check_state(in_cross_replica_context() && !engine_->running, made,
+              " inside of Strategy::run, where each step would start with a new one: make it once, "
+              "before the first run.");
 }
 
 void Strategy::build_replicas(const std::function<void()>& build_one) {
@@ -340,26 +334,21 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   check_argument(rule != nullptr, "An optimizer's update rule is null.");
   check_outside_run("An optimizer was made");
   if (options.gradient_scaler && servers().replicas_to_aggregate > 0) {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("OptimizerOptions::gradient_scaler with ", name(),
-                              " in synchronous steps: a worker that overflows would send no "
-                              "gradients, for which the others wait. Train in bf16, or with "
-                              "asynchronous updates."));
+    throw Error(ErrorCode::kUnimplemented, "OptimizerOptions::gradient_scaler with ", name(),
+                " in synchronous steps: a worker that overflows would send no gradients, for which "
+                "the others wait. Train in bf16, or with asynchronous updates.");
   }
   for (const variables::Variable& variable : variables) {
-    check_argument(
-        engine_->store.owns(variable),
-        base::str_cat("Variable '", variable.name(), "' does not belong to the strategy ",
-                      StrategyRef(*this).description(),
-                      ": its optimizers take variables of models that it created, or "
-                      "that were made in its scope()."));
+    check_argument(engine_->store.owns(variable), "Variable '", variable.name(),
+                   "' does not belong to the strategy ", StrategyRef(*this).description(),
+                   ": its optimizers take variables of models that it created, or that were made "
+                   "in its scope().");
     const bool is_new =
         !variable.trainable() && variable.storage() && variable.component(0).requires_grad();
-    check_state(!is_new, base::str_cat(
-                             "Variable '", variable.name(),
-                             "' did not require a gradient when its model was created, so it would "
-                             "not be trained: call set_requires_grad(true) before that, in a "
-                             "factory for Strategy::create."));
+    check_state(
+        !is_new, "Variable '", variable.name(),
+        "' did not require a gradient when its model was created, so it would not be trained: call "
+        "set_requires_grad(true) before that, in a factory for Strategy::create.");
   }
   check_agreement(workers(), optimizer_facts(*rule, variables, options, *this),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});

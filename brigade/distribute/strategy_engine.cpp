@@ -5,7 +5,6 @@
 #include <set>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/nccl/nccl.h"
 #include "brigade/concurrency/shared_slots.h"
 #include "brigade/device/arithmetic_fingerprint.h"
@@ -33,20 +32,17 @@ StrategyParts with_spin(StrategyParts parts) {
 StrategyParts checked(StrategyParts parts) {
   const WorkerIndex& worker = parts.worker;
   check_argument(worker.count >= 1 && worker.index >= 0 && worker.index < worker.count,
-                 base::str_cat("StrategyParts::worker of ", parts.name, " is worker ", worker.index,
-                               " of ", worker.count, ": indices are 0 to count - 1."));
+                 "StrategyParts::worker of ", parts.name, " is worker ", worker.index, " of ",
+                 worker.count, ": indices are 0 to count - 1.");
   check_argument(parts.slots.empty() || parts.slots.size() == parts.devices.size(),
-                 base::str_cat("StrategyParts::slots of ", parts.name, " names the slots of ",
-                               parts.slots.size(), " replicas and there are ", parts.devices.size(),
-                               ": name one for each, or none."));
-  check_argument(
-      parts.audit_every >= 0 && (parts.audit_every == 0 || parts.workers),
-      base::str_cat("StrategyParts::audit_every of ", parts.name, " is ", parts.audit_every,
-                    ": give 0, or a positive number with StrategyParts::workers."));
-  check_argument(!parts.workers || worker.count == 1,
-                 base::str_cat("The strategy ", parts.name,
-                               " has StrategyParts::workers, which share collectives, and "
-                               "StrategyParts::worker, one of several that share none: give one."));
+                 "StrategyParts::slots of ", parts.name, " names the slots of ", parts.slots.size(),
+                 " replicas and there are ", parts.devices.size(), ": name one for each, or none.");
+  check_argument(parts.audit_every >= 0 && (parts.audit_every == 0 || parts.workers),
+                 "StrategyParts::audit_every of ", parts.name, " is ", parts.audit_every,
+                 ": give 0, or a positive number with StrategyParts::workers.");
+  check_argument(!parts.workers || worker.count == 1, "The strategy ", parts.name,
+                 " has StrategyParts::workers, which share collectives, and StrategyParts::worker, "
+                 "one of several that share none: give one.");
   return parts;
 }
 
@@ -276,10 +272,9 @@ void Strategy::Engine::ReplicaRowSource::fetch(std::span<const variables::Wanted
 }
 
 void Strategy::Engine::check_idle(std::string_view call) const {
-  check_state(in_cross_replica_context() && !running,
-              base::str_cat("Strategy::", call,
-                            " was called while replicas run: call it after Strategy::run has "
-                            "returned, because each replica updates its own clock until then."));
+  check_state(in_cross_replica_context() && !running, "Strategy::", call,
+              " was called while replicas run: call it after Strategy::run has returned, because "
+              "each replica updates its own clock until then.");
 }
 
 }  // namespace brigade::distribute

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/base/fork_detector.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/device/random_scope.h"
@@ -85,6 +86,7 @@ struct Strategy::Engine {
 
   void check_idle(std::string_view call) const;
 
+  const base::ForkDetector fork;  // a child has none of the threads of what is below
   const StrategyParts parts;
   const std::string arithmetic;                    // its fingerprint, with logical replicas
   const std::vector<c10::Device> torch_devices;    // [replica]

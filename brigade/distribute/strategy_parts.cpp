@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::distribute {
 
@@ -42,10 +41,8 @@ StrategyParts mirrored_parts(std::string name, const std::vector<device::Device>
                              const LogicalReplicas& logical) {
   using variables::StorageSharing;
   const auto cpus = std::ranges::count_if(devices, &device::Device::is_cpu);
-  check_argument(cpus == 0 || cpus == std::ssize(devices),
-                 base::str_cat("The devices of the strategy ", name,
-                               " mix CPUs and GPUs, and the slowest would limit all; use one "
-                               "kind."));
+  check_argument(cpus == 0 || cpus == std::ssize(devices), "The devices of the strategy ", name,
+                 " mix CPUs and GPUs, and the slowest would limit all; use one kind.");
   StrategyParts parts{.name = std::move(name), .devices = devices};
   if (logical.count > 0) use_logical_replicas(parts, logical);
   if (cpus == 0) {

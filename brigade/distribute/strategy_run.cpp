@@ -159,14 +159,18 @@ void Strategy::Engine::StepRun::call_in(ReplicaContext& context,
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const ReplicaBody& body,
                             const BodyOfAny& body_of_any) {
+  check_state(
+      !engine_->fork.is_in_child(),
+      "Strategy::run was called in a child process that was forked after the strategy ", name(),
+      " was made. The child has none of the strategy's threads, and would wait for them without "
+      "end: make the strategy in the child, or start the process with posix_spawn.");
   check_state(in_cross_replica_context() && !engine_->running,
               "Strategy::run was called inside a replica or a merge_call, or in a second thread "
               "while the first one is in run: runs do not nest, and do not run at the same time.");
   if (examples && static_cast<int>(examples->local.size()) != num_local_replicas()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("The batch is split for ", examples->local.size(), " replicas, and ", name(),
-                      " has ", num_local_replicas(), ": distribute it with this strategy."));
+    throw Error(ErrorCode::kInvalidArgument, "The batch is split for ", examples->local.size(),
+                " replicas, and ", name(), " has ", num_local_replicas(),
+                ": distribute it with this strategy.");
   }
   Engine::StepRun(*this, examples, body, body_of_any).run();
 }

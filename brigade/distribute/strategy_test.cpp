@@ -5,7 +5,9 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <torch/nn/modules/linear.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -49,6 +51,59 @@ TEST(StrategyRun, PassesPerReplicaValuesAndOtherArgumentsUnchanged) {
       names, same);
   EXPECT_EQ(results.values(), std::vector<std::string>({"asame", "bsame"}));
   EXPECT_TRUE(results.is_empty(1)) << "results contain the numbers of examples";
+}
+
+/// Exits with 1 if a run is refused as it should be, and the strategy can be destroyed.
+[[noreturn]] void run_in_child(std::unique_ptr<MirroredStrategy> strategy) {
+  ::alarm(20);  // whatever becomes of the test
+  int status = 0;
+  try {
+    strategy->run([] {});
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kFailedPrecondition &&
+        std::string(error.what()).find("forked after the strategy") != std::string::npos)
+      status = 1;
+  }
+  strategy.reset();
+  ::_exit(status);
+}
+
+TEST(StrategyRun, IsRefusedInAChildThatWasForkedAfterTheStrategyWasMade) {
+  for (const int replicas : {1, 3}) {
+    auto strategy = std::make_unique<MirroredStrategy>(cpus(replicas));
+    strategy->run([] {});
+    const pid_t child = ::fork();
+    if (child == 0) run_in_child(std::move(strategy));
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "it was killed by signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    strategy->run([] {});
+  }
+}
+
+/// The weight after a step on a whole batch that was not distributed.
+at::Tensor weight_after_plain_batch(int replicas, LossScale scale) {
+  MirroredStrategy strategy(cpus(replicas));
+  const auto model = strategy.create<AffineModule>();
+  auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.5});
+  strategy.run(
+      [&](ReplicaContext& context, const at::Tensor& whole) {
+        EXPECT_EQ(whole.size(0), 4) << "the whole batch, as in TensorFlow";
+        EXPECT_FALSE(context.local_examples().has_value());
+        sgd.minimize(model(whole).square().sum(1), scale);
+      },
+      at::full({4, 3}, 0.25, at::kDouble));
+  return model->weight.detach().clone();
+}
+
+TEST(StrategyRun, EveryReplicaGetsTheWholeOfABatchThatWasNotDistributed) {
+  const at::Tensor before = AffineModule().weight.detach();
+  for (const LossScale scale : {LossScale::kMeanOverExamples, LossScale::kSum}) {
+    const int times = scale == LossScale::kSum ? 2 : 1;
+    const at::Tensor change = weight_after_plain_batch(1, scale) - before;
+    EXPECT_TRUE((weight_after_plain_batch(2, scale) - before).equal(change * times));
+  }
 }
 
 TEST(StrategyRun, TheContextMayBeLeftOut) {

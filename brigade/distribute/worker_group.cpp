@@ -79,12 +79,11 @@ void check_same_arithmetic(cluster::Membership& membership, const Exchanged& exc
                            ")");
     };
     wait_for_all(membership, timeout);
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The processors of ", describe(0), " and ", describe(rank),
-                              " compute with other bits, and logical_replicas promises the same "
-                              "weights on any: use hosts with equal processors, or cap the "
-                              "instructions of all (ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA, "
-                              "MKL_CBWR)."));
+    throw Error(ErrorCode::kFailedPrecondition, "The processors of ", describe(0), " and ",
+                describe(rank),
+                " compute with other bits, and logical_replicas promises the same weights on any: "
+                "use hosts with equal processors, or cap the instructions of all "
+                "(ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA, MKL_CBWR).");
   }
 }
 
@@ -110,9 +109,8 @@ Exchanged exchange_facts(cluster::Membership& membership, const WorkerGroupOptio
     const bool is_known = std::ssize(theirs) > own && theirs[0].name == kDevicesFact &&
                           theirs[1].name == kArithmeticFact;
     const auto count = is_known ? base::parse_int(theirs[0].value) : std::nullopt;
-    check_state(count.has_value(),
-                base::str_cat("The workers disagree: ", cluster::to_string(member.task),
-                              " runs another version of Brigade."));
+    check_state(count.has_value(), "The workers disagree: ", cluster::to_string(member.task),
+                " runs another version of Brigade.");
     exchanged.devices.push_back(static_cast<int>(*count));
     exchanged.arithmetic.push_back(theirs[1].value);
     exchanged.processors.push_back(theirs[2].value);
@@ -122,8 +120,8 @@ Exchanged exchange_facts(cluster::Membership& membership, const WorkerGroupOptio
   if (const auto found = comm::find_difference(by_rank)) {
     wait_for_all(membership, timeout);
     throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The workers disagree: ", difference_text(membership, *found),
-                              "; start all with the same options."));
+                "The workers disagree: ", difference_text(membership, *found),
+                "; start all with the same options.");
   }
   if (needs_arithmetic) check_same_arithmetic(membership, exchanged, timeout);
   return exchanged;
@@ -182,9 +180,8 @@ void check_agreement(const WorkerGroup* workers, const comm::Facts& own, const C
   if (workers == nullptr) return;
   const auto found = comm::find_difference(*workers->communicator, own);
   if (!found) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The workers' ", compared.what, " differ: ",
-                            difference_text(*workers->membership, *found), "; ", compared.advice));
+  throw Error(ErrorCode::kInvalidArgument, "The workers' ", compared.what,
+              " differ: ", difference_text(*workers->membership, *found), "; ", compared.advice);
 }
 
 }  // namespace brigade::distribute

@@ -16,6 +16,7 @@ namespace brigade::image {
 /// larger than the image or has no pixels. TensorFlow: tf.image.random_crop.
 Window random_window(const Size& image_size, const Size& window, base::CounterRng& rng);
 
+/// Options of `random_resized_window`; the defaults are torchvision's RandomResizedCrop's.
 struct ResizedWindowOptions {
   /// Fraction of the image's area that the window covers, uniform between the two.
   double min_area = 0.08;

@@ -8,6 +8,7 @@
 
 namespace brigade::image {
 
+/// Options of `decode_bmp`.
 struct BmpDecodeOptions {
   /// 1 (gray), 3 (RGB), 4 (RGBA), or 0: as in the file: 1 for a gray palette, 3 for a colored
   /// palette and for 24 bits, 4 for 32 bits. Alpha is dropped if it is not requested; missing alpha

@@ -18,6 +18,7 @@ std::string_view to_string(Format format);
 /// kUnimplemented for GIF and kDataLoss for everything else, naming the supported formats.
 Format format_of(std::string_view bytes);
 
+/// Options of `decode_image`.
 struct DecodeOptions {
   /// 1 (gray), 3 (RGB), 4 (RGBA), or 0: as in the file.
   std::int64_t channels = 0;

@@ -16,7 +16,9 @@ enum class LabelSource {
   kNone,     ///< There are none.
 };
 
+/// Options of `index_folder`.
 struct FolderIndexOptions {
+  /// Where the labels come from.
   LabelSource labels_from = LabelSource::kFolders;
   /// For kList: the labels of all files in their order (see `index_folder`).
   std::vector<std::int64_t> labels{};

@@ -13,11 +13,13 @@ namespace brigade::image {
 /// memory. (16,384 x 16,384 pixels take 768 MiB in RGB.)
 inline constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
 
+/// The inverse cosine transform of a decoder. TensorFlow: dct_method.
 enum class DctMethod {
   kFast,      ///< As TensorFlow decodes by default; differs from the exact one by a few units.
   kAccurate,  ///< dct_method="INTEGER_ACCURATE": a fifth slower.
 };
 
+/// Options of `decode_jpeg`.
 struct JpegDecodeOptions {
   /// 1 (gray), 3 (RGB), 4 (RGB and an alpha of 255), or 0: as in the file, 1 or 3.
   std::int64_t channels = 0;
@@ -28,6 +30,7 @@ struct JpegDecodeOptions {
   /// transformed, rows above are skipped, and rows below are not read, so that corrupt data there
   /// goes unnoticed.
   std::optional<Window> window{};
+  /// The transform: kFast equals what TensorFlow decodes by default.
   DctMethod dct = DctMethod::kFast;
   /// Limit for the whole stored image; more is kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;
@@ -50,15 +53,19 @@ Size jpeg_size(std::string_view bytes);
 /// Thread-safety: a pure function.
 Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options = {});
 
+/// The resolution of the color in an encoded image. TensorFlow: chroma_downsampling.
 enum class ChromaSubsampling {
   kHalf,  ///< Chroma at half the height and width (4:2:0).
   kNone,  ///< Chroma at every pixel (4:4:4).
 };
 
+/// Options of `encode_jpeg`.
 struct JpegEncodeOptions {
   /// 1 to 100.
   int quality = 95;
+  /// kHalf makes smaller files.
   ChromaSubsampling subsampling = ChromaSubsampling::kHalf;
+  /// Whether the file has one scan, or several of increasing detail. TensorFlow: progressive.
   enum class Scans { kBaseline, kProgressive } scans = Scans::kBaseline;
 };
 

@@ -8,17 +8,20 @@
 
 namespace brigade::image {
 
+/// Whether an image is mirrored.
 enum class Flip {
   kNone,
   kHorizontal,  ///< Left becomes right.
 };
 
+/// Options of `normalize`.
 struct NormalizeOptions {
   /// Subtracted from each channel after scaling its values to 0 to 1. Only the first entries, one
   /// per channel of the image, are used.
   std::array<float, 4> mean = {0, 0, 0, 0};
   /// Divides the result of the subtraction; greater than 0.
   std::array<float, 4> deviation = {1, 1, 1, 1};
+  /// The order of the result's dimensions.
   Layout layout = Layout::kChannelsFirst;
   /// Mirrors the image in the same pass.
   Flip flip = Flip::kNone;

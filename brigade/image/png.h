@@ -9,6 +9,7 @@
 
 namespace brigade::image {
 
+/// Options of `decode_png`.
 struct PngDecodeOptions {
   /// 1 (gray), 2 (gray and alpha), 3 (RGB), 4 (RGBA), or 0: as in the file, a palette as RGB.
   /// Alpha is dropped, not blended, if it is not requested; missing alpha is 255.
@@ -26,6 +27,7 @@ struct PngDecodeOptions {
 /// channels not listed above. Thread-safety: a pure function.
 Image decode_png(std::string_view bytes, const PngDecodeOptions& options = {});
 
+/// Options of `encode_png`.
 struct PngEncodeOptions {
   /// Stores differences of neighboring pixels where that makes the file smaller, as it does for
   /// photos; it takes longer.

@@ -20,6 +20,7 @@ namespace brigade::input {
 /// Options of `from_csv`.
 struct CsvTensorsOptions {
   std::int64_t batch_size = 32;
+  /// What happens to a smaller last batch.
   data::BatchOptions batch{};
   /// The names of all columns of the files, in order. Empty: taken from the first row of each file,
   /// which must be the same in all files.

@@ -38,6 +38,7 @@ struct PaddedFeature {
 ///
 /// TensorFlow counterpart: FixedLenFeature([], tf.string) and tf.io.decode_raw.
 struct RawFeature {
+  /// The type of the numbers.
   at::ScalarType dtype = at::kByte;
   /// Unset: [n], the number of values, padded with 0 in a batch.
   std::optional<std::vector<std::int64_t>> shape{};

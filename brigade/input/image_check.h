@@ -8,9 +8,11 @@
 
 namespace brigade::input {
 
+/// Options of `check_image_files`.
 struct ImageCheckOptions {
   /// Of more files, so many are checked, evenly spaced, so that the check takes seconds.
   std::size_t most = 20'000;
+  /// The file system of the paths.
   std::shared_ptr<const io::FileSystem> files = io::posix_file_system();
 };
 

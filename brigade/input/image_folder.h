@@ -27,6 +27,7 @@ enum class LabelMode {
   kBinary,       ///< float32 [N, 1], 0 or 1; only with two classes
 };
 
+/// The channels of the images: 3, 4 with alpha, or 1.
 enum class ColorMode { kRgb, kRgba, kGrayscale };
 
 /// Which part of the files to use if `validation_split` is set.
@@ -38,6 +39,7 @@ enum class AspectRatio {
   kCrop,     ///< The largest centered window with that aspect ratio is resized.
 };
 
+/// How JPEG files that are larger than requested are decoded.
 enum class JpegDecoding {
   kExact,   ///< As TensorFlow.
   kScaled,  ///< Large files are decoded at 1/2, 1/4 or 1/8 of their size, but not smaller than
@@ -49,12 +51,17 @@ enum class JpegDecoding {
 struct ImageFolderOptions {
   /// The source of labels; see `image::index_folder`.
   image::LabelSource labels_from = image::LabelSource::kFolders;
+  /// For kList: the labels of all files in their order.
   std::vector<std::int64_t> labels{};
+  /// For kFolders: the folders to use, in the order of their labels. Empty: all, sorted.
   std::vector<std::string> class_names{};
+  /// The format of the labels in batches.
   LabelMode label_mode = LabelMode::kInt;
+  /// The channels that images are decoded to.
   ColorMode color_mode = ColorMode::kRgb;
   /// Examples per batch; the last batch may be smaller.
   std::int64_t batch_size = 32;
+  /// Height and width of the features: every image is resized to them.
   image::Size image_size{256, 256};
   /// Off: files in the order of `image::index_folder`. On: another order in each epoch.
   bool shuffle = true;
@@ -63,12 +70,17 @@ struct ImageFolderOptions {
   std::optional<std::uint64_t> seed{};
   /// The fraction of the files used for validation; requires `subset`.
   std::optional<double> validation_split{};
+  /// The part of the files to use; requires `validation_split`.
   std::optional<Subset> subset{};
+  /// How images are resized.
   image::Interpolation interpolation = image::Interpolation::kBilinear;
+  /// If false, folders inside a class that are symbolic links are ignored.
   bool follow_links = false;
+  /// What happens to images of another shape than `image_size`.
   AspectRatio aspect_ratio = AspectRatio::kStretch;
   /// The layout of the features; Brigade's layers expect channels first.
   image::Layout layout = image::Layout::kChannelsFirst;
+  /// kScaled is faster for large files, with slightly different pixels.
   JpegDecoding jpeg_decoding = JpegDecoding::kExact;
   /// Makes the tensor of a decoded image, in place of `image_size`, `interpolation`,
   /// `aspect_ratio` and `layout`: `training_transform`, `evaluation_transform`, or your own.
@@ -82,12 +94,15 @@ struct ImageFolderOptions {
 /// A folder of images as a dataset.
 template <class T>
 struct ImageFolder {
+  /// The images; with Subset::kBoth, those for training.
   data::Dataset<T> dataset;
   /// Set with Subset::kBoth; not reshuffled.
   std::optional<data::Dataset<T>> validation{};
+  /// [label]: the name of its class.
   std::vector<std::string> class_names{};
   /// The files of `dataset`, in the order that they have before each epoch is shuffled.
   std::vector<io::Path> file_paths{};
+  /// The files of `validation`, in its order.
   std::vector<io::Path> validation_file_paths{};
 };
 

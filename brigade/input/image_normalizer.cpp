@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::input {
 
@@ -33,8 +32,8 @@ ImageNormalizer::ImageNormalizer(const image::NormalizeOptions& options)
                  "ImageNormalizer does not flip: mirror single images, in the dataset's map.");
   for (std::size_t i = 0; i < options.mean.size(); ++i) {
     const float deviation = options.deviation[i];
-    check_argument(deviation > 0, base::str_cat("ImageNormalizer: the deviation of channel ", i,
-                                                " is ", deviation, "; it must be greater than 0."));
+    check_argument(deviation > 0, "ImageNormalizer: the deviation of channel ", i, " is ",
+                   deviation, "; it must be greater than 0.");
     // As image::normalize.
     factors_.mutable_data_ptr<float>()[i] = 1 / (255 * deviation);
     offsets_.mutable_data_ptr<float>()[i] = -options.mean[i] / deviation;
@@ -43,9 +42,8 @@ ImageNormalizer::ImageNormalizer(const image::NormalizeOptions& options)
 
 at::Tensor ImageNormalizer::operator()(const at::Tensor& images) const {
   check_argument(images.scalar_type() == at::kByte && images.dim() >= 3,
-                 base::str_cat("ImageNormalizer takes images of uint8 with at least 3 dimensions, "
-                               "and got ",
-                               images.scalar_type(), images.sizes(), "."));
+                 "ImageNormalizer takes images of uint8 with at least 3 dimensions, and got ",
+                 images.scalar_type(), images.sizes(), ".");
   at::Tensor normalized = images.to(at::kFloat);
   if (!factors_.defined()) return normalized.div_(255);
   normalized.mul_(channels(factors_, images)).add_(channels(offsets_, images));
@@ -56,8 +54,8 @@ at::Tensor ImageNormalizer::channels(const at::Tensor& values, const at::Tensor&
   const bool is_first = layout_ == image::Layout::kChannelsFirst;
   const std::int64_t count = images.size(is_first ? -3 : -1);
   check_argument(count >= 1 && count <= kMostChannels,
-                 base::str_cat("ImageNormalizer takes images of 1 to 4 channels, and got ", count,
-                               ": is the layout right?"));
+                 "ImageNormalizer takes images of 1 to 4 channels, and got ", count,
+                 ": is the layout right?");
   const at::Tensor here = queued_copy(values.narrow(0, 0, count), images.device());
   return is_first ? here.view({count, 1, 1}) : here;
 }

@@ -38,10 +38,13 @@ struct ImageTransform {
 using ImageAugmentation =
     std::function<image::Image(const image::ImageView& image, base::CounterRng& rng)>;
 
+/// Options of `training_transform`; the defaults are those of ImageNet's usual training.
 struct TrainingTransformOptions {
+  /// Height and width of the result.
   image::Size size{224, 224};
   /// The window that is resized to `size`.
   image::ResizedWindowOptions window{};
+  /// How the window is resized.
   image::Interpolation interpolation = image::Interpolation::kBilinear;
   /// How often the image is mirrored left to right.
   double flip_probability = 0.5;
@@ -49,6 +52,7 @@ struct TrainingTransformOptions {
   ImageAugmentation augment{};
   /// Of `augment`, for the pipeline's description.
   std::string augment_name{};
+  /// Each value becomes (x / 255 - mean) / deviation of its channel (`image::normalize`).
   std::array<float, 4> mean = image::kImageNetMean;
   std::array<float, 4> deviation = image::kImageNetDeviation;
   /// With kBytes `mean` and `deviation` are not used.
@@ -62,12 +66,15 @@ struct TrainingTransformOptions {
 /// `image::random_resized_window`, all before the first image.
 ImageTransform training_transform(const TrainingTransformOptions& options = {});
 
+/// Options of `evaluation_transform`; the defaults are those of ImageNet's usual evaluation.
 struct EvaluationTransformOptions {
   /// The image's shorter side becomes this long, in proportion; 0: that of `crop`.
   std::int64_t resize = 256;
   /// The window at the center of the resized image.
   image::Size crop{224, 224};
+  /// How the image is resized.
   image::Interpolation interpolation = image::Interpolation::kBilinear;
+  /// As in `TrainingTransformOptions`.
   std::array<float, 4> mean = image::kImageNetMean;
   std::array<float, 4> deviation = image::kImageNetDeviation;
   /// With kBytes `mean` and `deviation` are not used.

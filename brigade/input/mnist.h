@@ -8,6 +8,7 @@
 
 namespace brigade::input {
 
+/// The two parts of MNIST, Fashion-MNIST and CIFAR: for training, and for testing.
 enum class Split {
   kTrain,  ///< The files train-*: 60,000 examples.
   kTest,   ///< The files t10k-*: 10,000 examples.

@@ -11,6 +11,7 @@
 
 namespace brigade::io {
 
+/// Options of ByteReader.
 struct ByteReaderOptions {
   Compression compression = Compression::kNone;
   /// Bytes read from the file at a time. At least 1; `peek` may ask for more.

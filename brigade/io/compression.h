@@ -33,6 +33,7 @@ std::string_view to_string(Compression compression);
 std::unique_ptr<ReadableFile> decompressed(std::unique_ptr<ReadableFile> file, std::string name,
                                            Compression compression);
 
+/// Options of `compressed`.
 struct CompressorOptions {
   /// 1 is fastest, 9 compresses best, 0 does not compress.
   int level = 6;

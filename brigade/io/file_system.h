@@ -22,6 +22,7 @@ enum class CreateMode {
   kOverwrite,  ///< Keeps its bytes: what is written replaces them, from the beginning.
 };
 
+/// What a path names.
 enum class FileKind {
   kFile,
   kDirectory,
@@ -29,6 +30,7 @@ enum class FileKind {
   kOther,  ///< A device, a pipe and the like.
 };
 
+/// What `FileSystem` knows about a path.
 struct FileInfo {
   FileKind kind = FileKind::kFile;
   std::uint64_t size = 0;  ///< In bytes; 0 unless it is a file.

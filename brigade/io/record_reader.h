@@ -12,6 +12,7 @@
 
 namespace brigade::io {
 
+/// Options of RecordReader.
 struct RecordReaderOptions {
   /// Longer records are refused: this limits the reader's memory.
   std::uint64_t max_record_bytes = std::uint64_t{1} << 30;

@@ -13,6 +13,7 @@
 
 namespace brigade::io {
 
+/// Options of RecordWriter.
 struct RecordWriterOptions {
   /// Records are buffered in memory up to this many bytes: more costs memory, less costs more
   /// system calls. Buffered records are lost if the program dies.

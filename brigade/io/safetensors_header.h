@@ -43,6 +43,7 @@ struct TensorEntry {
   std::uint64_t end = 0;    ///< One past the last.
 };
 
+/// The header of a safetensors file: its tensors, and text of its writer.
 struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  ///< Sorted by the offset of their data.
   std::map<std::string, std::string> metadata;

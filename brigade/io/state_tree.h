@@ -38,6 +38,7 @@ class StateStep {
   std::variant<std::string_view, std::size_t> step_;
 };
 
+/// What a node of a StateTree is.
 enum class StateKind {
   kNull,
   kBool,

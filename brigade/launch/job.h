@@ -9,6 +9,7 @@
 
 namespace brigade::launch {
 
+/// How a job ended.
 struct JobResult {
   /// 0 done, 130 SIGINT, 75 stopped by SIGTERM, 2 wrong usage; otherwise that of the first process
   /// that failed: its exit code, or 128 + its signal. 1 if all succeeded but output was lost.

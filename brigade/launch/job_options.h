@@ -36,14 +36,17 @@ struct HostOptions {
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
 };
 
+/// Options of a job: what runs, on which hosts, and what happens after a failure.
 struct JobOptions {
   /// The program and its arguments. {rank} and {world_size} are replaced by the numbers.
   std::vector<std::string> command;
   /// The number of processes on this host. Hosts may differ.
   int processes = 1;
+  /// All hosts of the job; by default this one alone.
   HostOptions hosts = {};
   /// Additional arguments for each process of this host; empty: none. Not with `elastic`.
   std::vector<std::vector<std::string>> arguments_by_rank = {};
+  /// Whether a failure ends all processes, or one.
   Coupling coupling = Coupling::kTogether;
   /// The processes are the tasks of a job with parameter servers, `num_processes_on` this host of
   /// them, each with its `TF_CONFIG`. One that fails is restarted alone; if it may not be, the job
@@ -63,12 +66,14 @@ struct JobOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   /// A member that has been silent for this long is lost.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
+  /// Whether the cores of the host are divided among the processes.
   CoreBinding binding = CoreBinding::kDivide;
   /// The GPUs to divide among the processes; unset: CUDA_VISIBLE_DEVICES stays as it is.
   std::optional<std::vector<std::string>> gpus = std::nullopt;
   /// The fraction of the memory of each of its GPUs that a process may use, above 0 and up to 1.
   /// Only programs built with Brigade respect it. Unset: all.
   std::optional<double> gpu_memory_fraction = std::nullopt;
+  /// What happens to the processes' output.
   OutputOptions output = {};
   /// The cluster key, which the processes get and must show, unless they are independent. Unset: a
   /// job on one host gets a new key; a job on several hosts, which must all have the same key, has

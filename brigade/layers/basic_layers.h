@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/layers/arg_scope.h"
+#include "brigade/layers/empty_braces.h"
 #include "brigade/layers/layer_scope.h"
 
 namespace brigade::layers {
@@ -66,6 +67,10 @@ struct FlattenOptions {
 /// out [C, H, W] here and [H, W, C] in TensorFlow, so the order of the features differs. Also works
 /// without a graph. TensorFlow: slim.flatten. Throws kInvalidArgument for fewer than two
 /// dimensions.
+///
+/// After `using namespace brigade::slim`, or in it, write `slim::flatten(x)`: an unqualified
+/// `flatten(x)` is ambiguous with libtorch's, and `flatten(x, {})` calls libtorch's, for which `{}`
+/// is the first dimension, so that it flattens the examples, too.
 at::Tensor flatten(const at::Tensor& inputs, const FlattenOptions& options = {});
 template <>
 inline constexpr LayerKind kLayerKind<flatten> = layer_kind<FlattenOptions>("flatten");
@@ -91,6 +96,9 @@ inline constexpr LayerKind kLayerKind<dropout> = layer_kind<DropoutOptions>("dro
 /// default softmax, made unique. For losses use the functions with logits, which are exact even for
 /// extreme values. TensorFlow: slim.softmax. Throws kInvalidArgument for a scalar.
 at::Tensor softmax(const at::Tensor& logits, const std::string& scope = "");
+inline at::Tensor softmax(const at::Tensor& logits, NoOptions) {
+  return softmax(logits, std::string());
+}
 
 /// `inputs` divided by their length along `dimension`: sqrt(epsilon + sum of squares). `scope`
 /// names it in the graph, if one is open: default UnitNorm, made unique. TensorFlow:
@@ -100,6 +108,7 @@ at::Tensor unit_norm(const at::Tensor& inputs, std::int64_t dimension, double ep
 
 /// Options of `one_hot_encoding`.
 struct OneHotOptions {
+  /// The value at the label, and that at all other classes.
   double on_value = 1.0;
   double off_value = 0.0;
   std::vector<std::string> outputs_collections = {};

@@ -330,10 +330,9 @@ void check(const at::Tensor& images, const at::Tensor& weight, const at::Tensor&
                     weight.size(2) == weight.size(3) && weight.size(2) % 2 == 1 &&
                     bias.dim() == 1 && bias.size(0) == weight.size(0);
   if (fits) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("conv_pool_relu: images have shape ", shape(images), ", weight ",
-                            shape(weight), ", bias ", shape(bias),
-                            "; expected [N, in, H, W], [out, in, k, k] with odd k, [out]"));
+  throw Error(ErrorCode::kInvalidArgument, "conv_pool_relu: images have shape ", shape(images),
+              ", weight ", shape(weight), ", bias ", shape(bias),
+              "; expected [N, in, H, W], [out, in, k, k] with odd k, [out]");
 }
 
 class MaxPoolRelu : public torch::autograd::Function<MaxPoolRelu> {
@@ -381,9 +380,8 @@ at::Tensor conv_pool_relu(const at::Tensor& images, const at::Tensor& weight,
 at::Tensor max_pool2x2_relu(const at::Tensor& images) {
   if (!images.defined() || images.dim() != 4) {
     const auto shape = images.defined() ? base::str_cat(images.sizes()) : "(undefined)";
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("max_pool2x2_relu: images have shape ", shape,
-                              "; expected [examples, channels, height, width]"));
+    throw Error(ErrorCode::kInvalidArgument, "max_pool2x2_relu: images have shape ", shape,
+                "; expected [examples, channels, height, width]");
   }
   if (fits_pool_kernel(images)) return MaxPoolRelu::apply(images);
   return at::relu(at::max_pool2d(images, 2, 2));

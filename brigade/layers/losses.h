@@ -41,6 +41,7 @@ struct LossOptions {
   /// scores; or the output of a softmax, clipped to [1e-7, 1 - 1e-7] before the logarithm, as Keras
   /// does. Keras's default is false: losses from logits are faster and more precise.
   bool from_logits = true;
+  /// How the losses of the examples become one value; kNone keeps them.
   Reduction reduction = Reduction::kMean;
 };
 

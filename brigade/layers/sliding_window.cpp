@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/layers/deferred_convolution.h"
 
 namespace brigade::layers {
@@ -57,8 +56,7 @@ bool rounds_up(const SlidingWindow& window, const Margins& margins) {
 
 void check_positive(const char* layer, const char* what, const Size2d& size) {
   if (size.height >= 1 && size.width >= 1) return;
-  refuse(base::str_cat(layer, ": ", what, " is ", size.height, " x ", size.width,
-                       "; expected 1 or more each"));
+  refuse(layer, ": ", what, " is ", size.height, " x ", size.width, "; expected 1 or more each");
 }
 
 }  // namespace
@@ -86,10 +84,10 @@ Size2d output_size(const SlidingWindow& window, std::int64_t height, std::int64_
 }
 
 void check_window(const char* layer, const at::Tensor& images, const SlidingWindow& window) {
-  if (!images.defined()) refuse(base::str_cat(layer, ": images are an undefined tensor"));
+  if (!images.defined()) refuse(layer, ": images are an undefined tensor");
   if (images.dim() != 4) {
-    refuse(base::str_cat(layer, ": images have shape ", images.sizes(),
-                         "; expected [examples, channels, height, width]"));
+    refuse(layer, ": images have shape ", images.sizes(),
+           "; expected [examples, channels, height, width]");
   }
   check_positive(layer, "the window", window.size);
   check_positive(layer, "stride", window.stride);
@@ -97,11 +95,11 @@ void check_window(const char* layer, const at::Tensor& images, const SlidingWind
   if (window.padding == Padding::kSame) return;
   const auto result = output_size(window, images.size(2), images.size(3));
   if (result.height < 1 || result.width < 1) {
-    refuse(base::str_cat(layer, ": a window of ", reach(window.size.height, window.rate.height),
-                         " x ", reach(window.size.width, window.rate.width),
-                         " does not fit into images of shape ", images.sizes(),
-                         ", whose last two dimensions are height and width; use a smaller one, or "
-                         "Padding::kSame"));
+    refuse(
+        layer, ": a window of ", reach(window.size.height, window.rate.height), " x ",
+        reach(window.size.width, window.rate.width), " does not fit into images of shape ",
+        images.sizes(),
+        ", whose last two dimensions are height and width; use a smaller one, or Padding::kSame");
   }
 }
 

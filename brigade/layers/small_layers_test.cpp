@@ -78,6 +78,8 @@ TEST(Dropout, DoesNothingInEvaluation) {
 TEST(Softmax, IsOverTheLastDimension) {
   const auto probabilities = layers::softmax(sawtooth({2, 3, 4}, 24));
   EXPECT_LT((probabilities.sum(-1) - 1.0).abs().max().item<float>(), 1e-6F);
+  // Not at::softmax, for which {} would be dimension 0.
+  EXPECT_TRUE(softmax(sawtooth({2, 3, 4}, 24), {}).equal(probabilities));
 }
 
 TEST(OneHotEncoding, LeavesOutWhatIsNoClass) {

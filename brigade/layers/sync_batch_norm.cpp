@@ -41,11 +41,10 @@ bool is_plain_batch_norm(const nn::Module& module) {
 void check_keeps_none(const std::string& name, const nn::Module& layer) {
   for (const auto& within : layer.named_modules()) {
     if (!is_plain_batch_norm(*within.value())) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("convert_sync_batch_norm: layer '", name, "' keeps a batch norm ('",
-                              within.key(),
-                              "') as a member, which cannot be replaced from outside: "
-                              "declare it there as layers::SyncBatchNorm."));
+    throw Error(ErrorCode::kInvalidArgument, "convert_sync_batch_norm: layer '", name,
+                "' keeps a batch norm ('", within.key(),
+                "') as a member, which cannot be replaced from outside: declare it there as "
+                "layers::SyncBatchNorm.");
   }
 }
 
@@ -86,12 +85,12 @@ void SyncBatchNormImpl::move_running_statistics(const at::Tensor& mean,
 }
 
 void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
-  check_argument(input.dim() >= 2 && input.size(1) == options.num_features(),
-                 base::str_cat("SyncBatchNorm: inputs must be [N, ", options.num_features(),
-                               ", ...]; these have ", input.dim(), " dimensions",
-                               input.dim() >= 2 ? base::str_cat(" and ", input.size(1), " channels")
-                                                : std::string(),
-                               "."));
+  if (input.dim() < 2 || input.size(1) != options.num_features()) {
+    refuse("SyncBatchNorm: inputs must be [N, ", options.num_features(), ", ...]; these have ",
+           input.dim(), " dimensions",
+           input.dim() >= 2 ? base::str_cat(" and ", input.size(1), " channels") : std::string(),
+           ".");
+  }
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {

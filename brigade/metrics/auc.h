@@ -29,7 +29,9 @@ enum class AucSummation {
 struct AucOptions {
   /// The number of evenly spaced thresholds in [0, 1]; the more, the closer to the true area.
   std::int64_t num_thresholds = 200;
+  /// The curve whose area is computed.
   AucCurve curve = AucCurve::kRoc;
+  /// How the curve runs between two thresholds. Keras: summation_method.
   AucSummation summation = AucSummation::kInterpolation;
   /// Thresholds in [0, 1], instead of `num_thresholds`; the two ends of [0, 1] are added.
   std::vector<double> thresholds = {};

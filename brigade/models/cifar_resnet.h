@@ -12,6 +12,7 @@
 
 namespace brigade::models {
 
+/// Options of `cifar_resnet`.
 struct CifarResNetOptions {
   /// 6n + 2 for n units in each of the three blocks: 20, 32, 44, 56, 110 in the paper.
   int depth = 20;
@@ -21,12 +22,16 @@ struct CifarResNetOptions {
   Shortcut shortcut = Shortcut::kZeroPadding;
   /// Channels of the first block; the others have 2 and 4 times as many.
   std::int64_t channels = 16;
+  /// kTraining: batch norm normalizes by the batch and moves its averages; kEvaluation: by the
+  /// averages.
   variables::Mode mode = variables::Mode::kTraining;
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// The variable scope of the layers; empty: none.
   std::string scope = {};
 };
 
+/// What `cifar_resnet` returns.
 struct CifarResNetResult {
   at::Tensor logits;  ///< [N, classes]
   /// By name, in this order: conv1, block1/unit_1, ..., block1, ..., block3, global_pool, logits,

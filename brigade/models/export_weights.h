@@ -65,6 +65,7 @@ void export_weights(io::FileSystem& files, const io::Path& path,
                     std::span<const variables::Variable> variables, const WeightsRecord& record,
                     WeightsNames names = WeightsNames::kBrigade);
 
+/// Options of `import_weights`.
 struct ImportOptions {
   /// The model of the registry. Empty: the one that the file's record names, which must be there
   /// for kTorchvision.
@@ -73,10 +74,13 @@ struct ImportOptions {
   std::optional<WeightsNames> names = std::nullopt;
   /// What is restored, and how. Its layout is that of the file.
   checkpoint::RestoreOptions restore = {};
+  /// What happens if a safetensors file records a hash that its tensors do not have.
   checkpoint::HashMismatch hash_mismatch = checkpoint::HashMismatch::kRefuse;
 };
 
+/// What `import_weights` returns.
 struct ImportedWeights {
+  /// What was restored, and what was missing or left over.
   checkpoint::RestoreReport report;
   std::optional<WeightsRecord> record;  ///< Of the file, if it has one.
 };

@@ -32,7 +32,9 @@ struct InceptionV3ArgScopeOptions {
   double weight_decay = 4e-5;
   /// The standard deviation of the weights' initial values, a truncated normal distribution.
   double stddev = 0.1;
+  /// The fraction of the moving statistics that each step keeps. PyTorch: 1 - momentum.
   double batch_norm_decay = 0.9997;
+  /// Added to the variance before its root is taken.
   double batch_norm_epsilon = 1e-3;
   /// Whether batch norm has a factor, gamma. False in TF-Slim, true in torchvision.
   bool batch_norm_scale = false;
@@ -50,9 +52,11 @@ layers::CapturedArgScope inception_v3_arg_scope(const InceptionV3ArgScopeOptions
 struct InceptionV3Result {
   /// Of `inception_v3` the logits, of `inception_v3_base` the last end point.
   at::Tensor output;
+  /// The results of layers by name.
   layers::EndPoints end_points;
 };
 
+/// Options of `inception_v3_base`.
 struct InceptionV3BaseOptions {
   /// The last layer to compute, one of `inception_v3_end_points`.
   std::string final_endpoint = "Mixed_7c";
@@ -61,7 +65,10 @@ struct InceptionV3BaseOptions {
   /// Every convolution has this times the number of channels of the original, rounded down. More
   /// than 0.
   double depth_multiplier = 1.0;
+  /// kTraining: batch norm normalizes by the batch and moves its averages; kEvaluation: by the
+  /// averages.
   variables::Mode mode = variables::Mode::kTraining;
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// The variable scope of the layers; empty: none.
   std::string scope = "InceptionV3";
@@ -82,9 +89,12 @@ std::vector<std::string> inception_v3_end_points();
 InceptionV3Result inception_v3_base(const at::Tensor& images,
                                     const InceptionV3BaseOptions& options = {});
 
+/// Options of `inception_v3`; the defaults are TF-Slim's.
 struct InceptionV3Options {
   /// 0: the result is that of the pooling, [N, 2048, 1, 1]; no logits, and no auxiliary ones.
   std::int64_t num_classes = 1000;
+  /// kTraining: dropout drops, and batch norm normalizes by the batch and moves its averages.
+  /// kEvaluation: nothing is dropped, and batch norm uses the averages.
   variables::Mode mode = variables::Mode::kTraining;
   /// The probability that dropout, before the logits, keeps a value in training. In (0, 1].
   double dropout_keep_prob = 0.8;
@@ -94,6 +104,7 @@ struct InceptionV3Options {
   /// Whether logits are [N, num_classes]; otherwise [N, num_classes, 1, 1], or, for images larger
   /// than the original's 299 x 299 and without `global_pool`, with more positions than one.
   bool spatial_squeeze = true;
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// Whether there is a second classifier after Mixed_6e, for a better gradient in training. Its
   /// logits are the end point AuxLogits; add their loss times 0.4. Needs images of 107 x 107 or

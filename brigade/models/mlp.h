@@ -13,6 +13,7 @@ class LinearImpl;
 
 namespace brigade::models {
 
+/// Options of `Mlp`.
 struct MlpOptions {
   /// The number of values per example; 784 for a 28x28 image.
   std::int64_t inputs = 784;

@@ -18,6 +18,7 @@ class LinearImpl;
 
 namespace brigade::models {
 
+/// Options of `MnistCnn`.
 struct MnistCnnOptions {
   std::int64_t classes = 10;
   /// The dropout rate of the 1024 hidden values in training, in [0, 1); 0 switches dropout off.
@@ -44,11 +45,14 @@ class MnistCnn : public Classifier {
   std::shared_ptr<torch::nn::LinearImpl> dense1_, dense2_;
 };
 
+/// Options of `mnist_cnn`.
 struct MnistCnnFunctionOptions {
   std::int64_t classes = 10;
   /// The dropout rate of the 1024 hidden values in training, in [0, 1).
   double dropout = 0.0;
+  /// Whether values are dropped.
   variables::Mode mode = variables::Mode::kTraining;
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// The variable scope of the layers; empty: none.
   std::string scope = {};

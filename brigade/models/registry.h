@@ -14,6 +14,7 @@ namespace brigade::models {
 
 /// The library whose model of a name is meant, where two have published one with weights.
 enum class Original {
+  /// as TF-Slim's: batch norm without gamma, averages that leave out the zeros around images
   kTfSlim,
   kTorchvision,  ///< as torchvision's: batch norm with gamma, padding as PyTorch's layers
 };

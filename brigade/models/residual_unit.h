@@ -28,6 +28,7 @@ struct ResidualStyle {
   variables::Initializer classifier_initializer = {};
   /// Whether convolutions have biases besides batch norm (which makes them superfluous).
   bool use_bias = false;
+  /// The fraction of the moving statistics that each step keeps, and what is added to the variance.
   double batch_norm_decay = 0.9;
   double batch_norm_epsilon = 1e-5;
   /// Whether the last gamma of each unit is 0 at the beginning, so that the unit is the identity.
@@ -35,6 +36,8 @@ struct ResidualStyle {
   Shortcut shortcut = Shortcut::kProjection;
   /// Whether the first convolution of a bottleneck unit has its stride; else the second one.
   bool first_has_stride = false;
+  /// kTraining: batch norm normalizes by the batch and moves its averages; kEvaluation: by the
+  /// averages.
   variables::Mode mode = variables::Mode::kTraining;
 };
 

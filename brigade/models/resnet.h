@@ -32,13 +32,16 @@ struct ResNetBlocks {
 };
 
 /// Throws kInvalidArgument for a depth other than 18, 34, 50, 101 and 152.
+/// The units of each block for a network of this depth.
 const ResNetBlocks& resnet_blocks(int depth);
 
+/// Options of `resnet`; the defaults are torchvision's resnet50.
 struct ResNetOptions {
   /// 18 or 34 (units of two 3x3 convolutions), 50, 101 or 152 (bottleneck units). With kKeras 50,
   /// 101 or 152.
   int depth = 50;
   std::int64_t num_classes = 1000;
+  /// Which published form of the network.
   ResNetVersion version = ResNetVersion::kV15;
   /// Begins with units that are the identity: their last gamma is 0. Often better for large
   /// batches. torchvision: the option of the same name.
@@ -66,12 +69,16 @@ struct ResNetOptions {
   /// Those of the original if unset. A decay of 0.9 is PyTorch's momentum of 0.1.
   std::optional<double> batch_norm_decay = std::nullopt;
   std::optional<double> batch_norm_epsilon = std::nullopt;
+  /// kTraining: dropout drops, and batch norm normalizes by the batch and moves its averages.
+  /// kEvaluation: nothing is dropped, and batch norm uses the averages.
   variables::Mode mode = variables::Mode::kTraining;
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// The variable scope of the layers; empty: none.
   std::string scope = {};
 };
 
+/// What `resnet` returns.
 struct ResNetResult {
   at::Tensor logits;  ///< [N, classes], or [N, classes, H, W] without global pooling
   /// By name, in this order: conv1, pool1 (not for small images), block1/unit_1, ..., block1, ...,

@@ -11,8 +11,10 @@
 
 namespace brigade::models {
 
+/// Options of `slim_net`.
 struct SlimNetOptions {
   std::int64_t classes = 10;
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// The variable scope of the layers; empty: none.
   std::string scope = {};

@@ -19,9 +19,11 @@ namespace brigade::models {
 struct Preprocessing {
   /// The length of the shorter side; 0: the image is not resized.
   std::int64_t resize = 0;
+  /// How the image is resized.
   image::Interpolation interpolation = image::Interpolation::kBilinear;
   /// The window; without pixels: the whole image.
   image::Size crop = {};
+  /// The factor of each value of 0 to 255.
   double scale = 1.0 / 255;
   /// An entry for each channel; both empty: not normalized.
   std::vector<double> mean = {};
@@ -34,7 +36,9 @@ struct Preprocessing {
 /// reads it: `make_model(record.model, record.options)` is the model that the weights fit.
 struct WeightsRecord {
   std::string model;  ///< A name of the registry.
+  /// For `make_model`: with the number of classes that the weights have.
   ModelOptions options = {};
+  /// How images become the model's input. Unset: not known.
   std::optional<Preprocessing> preprocessing = std::nullopt;
   /// [class]: its name. Empty: not known.
   std::vector<std::string> categories = {};

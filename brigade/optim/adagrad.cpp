@@ -3,7 +3,6 @@
 #include <ATen/ops/_fused_adagrad.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/update_scalars.h"
 #include "brigade/optim/whole_vectors.h"
 
@@ -54,8 +53,7 @@ class AdagradRule final : public UpdateRule {
 };
 
 void check_at_least_zero(std::string_view field, double value) {
-  check_argument(value >= 0,
-                 base::str_cat("Adagrad: ", field, " is ", value, " and must be at least 0."));
+  check_argument(value >= 0, "Adagrad: ", field, " is ", value, " and must be at least 0.");
 }
 
 }  // namespace

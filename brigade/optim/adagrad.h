@@ -15,6 +15,7 @@ struct Adagrad {
   double weight_decay = 0.0;
   /// The first value of the sums of squares.
   double initial_accumulator_value = 0.0;
+  /// Added to the root of the sum of squares, by which the gradient is divided.
   double epsilon = 1e-10;
 
   /// The rule with this configuration. Throws kInvalidArgument naming the field and the values

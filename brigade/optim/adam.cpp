@@ -4,7 +4,6 @@
 #include <ATen/ops/_fused_adamw.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/update_scalars.h"
 #include "brigade/optim/whole_vectors.h"
 
@@ -14,8 +13,7 @@ namespace {
 
 void check_range(std::string_view rule, std::string_view field, double value, bool allowed,
                  std::string_view values) {
-  check_argument(allowed,
-                 base::str_cat(rule, ": ", field, " is ", value, " and must be ", values, "."));
+  check_argument(allowed, rule, ": ", field, " is ", value, " and must be ", values, ".");
 }
 
 template <class Options>

@@ -8,8 +8,10 @@ namespace brigade::optim {
 /// epsilon is 1e-7.
 struct Adam {
   double learning_rate = 1e-3;
+  /// The fraction of the mean of gradients, and of the mean of their squares, that an update keeps.
   double beta1 = 0.9;
   double beta2 = 0.999;
+  /// Added to the root of the mean of squares, by which the mean is divided.
   double epsilon = 1e-8;
   /// Added to the gradient as `weight_decay * parameter` (an L2 penalty). For decoupled decay use
   /// AdamW.
@@ -23,6 +25,7 @@ struct Adam {
 /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019). Defaults are PyTorch's.
 struct AdamW {
   double learning_rate = 1e-3;
+  /// `beta1`, `beta2` and `epsilon` as in Adam.
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

@@ -21,7 +21,6 @@
 #include <numeric>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/row_sums.h"
 
 namespace brigade::optim {
@@ -82,9 +81,8 @@ double squared_norm(const at::Tensor& tensor) {
 void check_floating(std::span<const at::Tensor> tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined() || tensors[i].is_floating_point()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("Clipping: tensor ", i, " has dtype ", tensors[i].scalar_type(),
-                              "; only floating ones have a norm."));
+    throw Error(ErrorCode::kInvalidArgument, "Clipping: tensor ", i, " has dtype ",
+                tensors[i].scalar_type(), "; only floating ones have a norm.");
   }
 }
 
@@ -105,11 +103,10 @@ void check_clip_norm(double clip_norm) {
 void check_finite(const std::vector<double>& squares) {
   for (std::size_t i = 0; i < squares.size(); ++i) {
     if (std::isfinite(squares[i])) continue;
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("Clipping: the norm of tensor ", i, " of ", squares.size(),
-                              " is not finite (", std::sqrt(squares[i]),
-                              "), so it cannot be scaled. Lower the learning rate, or find "
-                              "the step that caused it."));
+    throw Error(
+        ErrorCode::kDataLoss, "Clipping: the norm of tensor ", i, " of ", squares.size(),
+        " is not finite (", std::sqrt(squares[i]),
+        "), so it cannot be scaled. Lower the learning rate, or find the step that caused it.");
   }
 }
 
@@ -228,8 +225,8 @@ double Norm::value() const {
 
 std::vector<at::Tensor> clip_by_value(std::span<const at::Tensor> tensors, double low,
                                       double high) {
-  check_argument(low <= high, base::str_cat("clip_by_value: low is ", low, " and high is ", high,
-                                            "; low must not be above high."));
+  check_argument(low <= high, "clip_by_value: low is ", low, " and high is ", high,
+                 "; low must not be above high.");
   check_floating(tensors);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> clipped;

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/optim/update_scalars.h"
 
@@ -78,8 +77,7 @@ class LarsRule final : public UpdateRule {
 };
 
 void check_lars(std::string_view field, double value, bool is_allowed, std::string_view allowed) {
-  check_argument(is_allowed,
-                 base::str_cat("Lars: ", field, " is ", value, " and must be ", allowed, "."));
+  check_argument(is_allowed, "Lars: ", field, " is ", value, " and must be ", allowed, ".");
 }
 
 }  // namespace

@@ -31,12 +31,14 @@ struct Lars {
   /// Much larger than SGD's, since it is multiplied by the trust, and usually warmed up
   /// (`WarmUp` before a `PolynomialDecay`: brigade/optim/schedule.h).
   double learning_rate = 1.0;
+  /// The fraction of the velocity that an update keeps.
   double momentum = 0.9;
   /// Added to the gradient as `weight_decay * parameter`.
   double weight_decay = 1e-4;
   /// By how much a variable may change in a step, as a fraction of its norm, at a rate of 1.
   /// TensorFlow: eeta.
   double trust_coefficient = 1e-3;
+  /// Added to the divisor of the trust.
   double epsilon = 0.0;
 
   /// The rule with this configuration. Throws kInvalidArgument naming the field and the values

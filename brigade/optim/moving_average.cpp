@@ -34,17 +34,16 @@ void check_outside(std::string_view call) {
 }
 
 void validate(const MovingAverageOptions& options, std::span<const Variable> variables) {
-  check_argument(
-      options.decay >= 0 && options.decay <= 1,
-      str_cat("ExponentialMovingAverage: decay is ", options.decay, " and must be in [0, 1]."));
+  check_argument(options.decay >= 0 && options.decay <= 1, "ExponentialMovingAverage: decay is ",
+                 options.decay, " and must be in [0, 1].");
   check_argument(!options.name.empty(), "ExponentialMovingAverage: the name is empty.");
   std::set<std::string> names;
   for (const Variable& variable : variables) {
-    check_argument(c10::isFloatingType(variable.dtype()),
-                   str_cat("ExponentialMovingAverage: '", variable.name(), "' has dtype ",
-                           variable.dtype(), "; only floating variables have an average."));
-    check_argument(names.insert(variable.name()).second,
-                   str_cat("ExponentialMovingAverage: '", variable.name(), "' is given twice."));
+    check_argument(c10::isFloatingType(variable.dtype()), "ExponentialMovingAverage: '",
+                   variable.name(), "' has dtype ", variable.dtype(),
+                   "; only floating variables have an average.");
+    check_argument(names.insert(variable.name()).second, "ExponentialMovingAverage: '",
+                   variable.name(), "' is given twice.");
   }
 }
 
@@ -53,15 +52,15 @@ const at::Tensor& saved(const std::map<std::string, at::Tensor>& state, const st
                         const at::Tensor& like) {
   const auto found = state.find(name);
   if (found == state.end()) {
-    throw Error(ErrorCode::kNotFound,
-                str_cat("ExponentialMovingAverage: no tensor '", name, "' to restore from."));
+    throw Error(ErrorCode::kNotFound, "ExponentialMovingAverage: no tensor '", name,
+                "' to restore from.");
   }
   const at::Tensor& tensor = found->second;
   check_argument(tensor.defined() && tensor.sizes() == like.sizes() &&
                      tensor.scalar_type() == like.scalar_type(),
-                 str_cat("ExponentialMovingAverage: the saved '", name,
-                         "' has another shape or dtype than the average, which is ", like.sizes(),
-                         " ", like.scalar_type(), "."));
+                 "ExponentialMovingAverage: the saved '", name,
+                 "' has another shape or dtype than the average, which is ", like.sizes(), " ",
+                 like.scalar_type(), ".");
   return tensor;
 }
 
@@ -104,9 +103,8 @@ void ExponentialMovingAverage::update(std::optional<std::int64_t> num_updates) {
 at::Tensor ExponentialMovingAverage::average(std::size_t i) const {
   const at::NoGradGuard no_grad;
   if (!options_.zero_debias) return averages_[i].clone();
-  check_state(decay_product_ < 1,
-              str_cat("The average of '", variables_[i].name(),
-                      "' is not defined before the first update with a decay below 1."));
+  check_state(decay_product_ < 1, "The average of '", variables_[i].name(),
+              "' is not defined before the first update with a decay below 1.");
   return averages_[i] / (1 - decay_product_);
 }
 
@@ -119,8 +117,8 @@ std::size_t ExponentialMovingAverage::index_of(const Variable& variable) const {
     return each.name() == variable.name();
   });
   if (found == variables_.end()) {
-    throw Error(ErrorCode::kNotFound,
-                str_cat("ExponentialMovingAverage: '", variable.name(), "' is not averaged."));
+    throw Error(ErrorCode::kNotFound, "ExponentialMovingAverage: '", variable.name(),
+                "' is not averaged.");
   }
   return static_cast<std::size_t>(found - variables_.begin());
 }
@@ -175,7 +173,7 @@ AveragedWeights::~AveragedWeights() {
   try {
     put_back();
   } catch (const std::exception& error) {
-    base::log_error(str_cat("The trained weights could not be restored: ", error.what()));
+    base::log_error("The trained weights could not be restored: ", error.what());
   }
 }
 

@@ -66,11 +66,10 @@ void OptimizerState::check_whole_variables() const {
   if (!rule_->needs_whole_variables()) return;
   for (const Variable& variable : variables_) {
     if (!variable.slice() || variable.shape() == at::IntArrayRef(variable.slice()->shape)) continue;
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("The rule ", rule_->name(), " needs the norms of whole variables, and '",
-                      variable.name(), "' is a part of '", variable.slice()->whole,
-                      "': make the variable without a partitioner, or use another rule."));
+    throw Error(ErrorCode::kInvalidArgument, "The rule ", rule_->name(),
+                " needs the norms of whole variables, and '", variable.name(), "' is a part of '",
+                variable.slice()->whole,
+                "': make the variable without a partitioner, or use another rule.");
   }
 }
 
@@ -87,15 +86,13 @@ void OptimizerState::add_storage(const Variable& variable) {
 }
 
 void OptimizerState::set_learning_rate(double rate) {
-  check_argument(rate >= 0,
-                 base::str_cat("The learning rate is ", rate, " and must be at least 0."));
+  check_argument(rate >= 0, "The learning rate is ", rate, " and must be at least 0.");
   learning_rate_ = rate;
 }
 
 void OptimizerState::set_step(std::size_t variable, std::int64_t updates) {
-  check_argument(updates >= 0,
-                 base::str_cat("The number of updates of '", variables_.at(variable).name(),
-                               "' is ", updates, " and must be at least 0."));
+  check_argument(updates >= 0, "The number of updates of '", variables_.at(variable).name(),
+                 "' is ", updates, " and must be at least 0.");
   steps_[variable] = updates;
 }
 
@@ -217,9 +214,8 @@ void OptimizerState::check_gradient(std::size_t variable, const at::Tensor& grad
   if (gradient.defined() && gradient.numel() == numel && gradient.scalar_type() == dtype) return;
   const std::string given =
       gradient.defined() ? base::str_cat(gradient.numel(), " of ", gradient.scalar_type()) : "none";
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The update of '", variables_[variable].name(), "' needs ", numel,
-                            " gradients of ", dtype, " and got ", given, "."));
+  throw Error(ErrorCode::kInvalidArgument, "The update of '", variables_[variable].name(),
+              "' needs ", numel, " gradients of ", dtype, " and got ", given, ".");
 }
 
 void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
@@ -227,13 +223,10 @@ void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin
   check_gradient(run.first, gradient, end - begin);
   const bool is_part = begin != run.begin || end != run.end;
   if (is_part && rule_->needs_whole_variables()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The rule ", rule_->name(),
-                              " needs whole variables, and an update of a "
-                              "part of '",
-                              variables_[run.first].name(),
-                              "' was made: this strategy's GradientSynchronizer must update whole "
-                              "runs."));
+    throw Error(ErrorCode::kInvalidArgument, "The rule ", rule_->name(),
+                " needs whole variables, and an update of a part of '",
+                variables_[run.first].name(),
+                "' was made: this strategy's GradientSynchronizer must update whole runs.");
   }
   UpdateArguments& arguments = arguments_of(replica, run, begin, end);
   arguments.gradients.assign(1, gradient);
@@ -319,12 +312,10 @@ io::StateTree fixed_part(const io::StateTree& config) {
 }
 
 void check_rule(std::string_view name, const io::StateTree& saved, const io::StateTree& own) {
-  check_argument(
-      fixed_part(saved) == fixed_part(own),
-      str_cat("Optimizer '", name, "' is ", io::to_json(own).json, " and was saved as ",
-              io::to_json(saved).json,
-              ": its slots would have a different meaning. Train with the rule that they "
-              "were saved with, or start without them."));
+  check_argument(fixed_part(saved) == fixed_part(own), "Optimizer '", name, "' is ",
+                 io::to_json(own).json, " and was saved as ", io::to_json(saved).json,
+                 ": its slots would have a different meaning. Train with the rule that they were "
+                 "saved with, or start without them.");
 }
 
 std::optional<double> rate_of(const io::StateTree& config) {
@@ -403,16 +394,15 @@ SavedOptimizer OptimizerState::save(std::string_view name) const {
 std::vector<std::string> OptimizerState::check(std::string_view name, const SavedOptimizer& saved,
                                                MissingSlots missing) const {
   check_rule(name, saved.state.at("rule"), rule_->config());
-  check_argument(saved.state.as_double("learning_rate") >= 0,
-                 str_cat("Optimizer '", name, "' was saved with a negative learning rate."));
+  check_argument(saved.state.as_double("learning_rate") >= 0, "Optimizer '", name,
+                 "' was saved with a negative learning rate.");
   std::vector<std::string> lacking;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     const std::string variable = saved_name(saved, i);
     bool is_whole = saved.state.at("steps").has(variable);
     if (is_whole) {
-      check_argument(saved.state.as_int64("steps", variable) >= 0,
-                     str_cat("Optimizer '", name, "' was saved with a negative step of variable '",
-                             variable, "'."));
+      check_argument(saved.state.as_int64("steps", variable) >= 0, "Optimizer '", name,
+                     "' was saved with a negative step of variable '", variable, "'.");
     }
     const std::vector<std::int64_t> shape = saved_shape(i, variable);
     for (std::size_t s = 0; s < rule_->slots().size(); ++s) {
@@ -420,17 +410,16 @@ std::vector<std::string> OptimizerState::check(std::string_view name, const Save
       is_whole = is_whole && found != saved.slots.end();
       if (found == saved.slots.end()) continue;
       const at::ScalarType dtype = slot(i, s, 0).scalar_type();
-      check_argument(
-          found->second.sizes() == at::IntArrayRef(shape) && found->second.scalar_type() == dtype,
-          str_cat("Slot '", found->first, "' is ", form_of(dtype, shape), " and was saved as ",
-                  form_of(found->second.scalar_type(), found->second.sizes()), "."));
+      if (found->second.sizes() != at::IntArrayRef(shape) || found->second.scalar_type() != dtype) {
+        refuse("Slot '", found->first, "' is ", form_of(dtype, shape), " and was saved as ",
+               form_of(found->second.scalar_type(), found->second.sizes()), ".");
+      }
     }
     if (!is_whole) lacking.push_back(variables_[i].name());
   }
   if (missing == MissingSlots::kRefuse && !lacking.empty()) {
-    throw Error(
-        ErrorCode::kNotFound,
-        str_cat("Optimizer '", name, "' has no saved state for variable '", lacking.front(), "'."));
+    throw Error(ErrorCode::kNotFound, "Optimizer '", name, "' has no saved state for variable '",
+                lacking.front(), "'.");
   }
   return lacking;
 }

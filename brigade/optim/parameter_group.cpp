@@ -19,10 +19,8 @@ bool matches(const ParameterGroup& group, const std::string& name) {
 
 void validate(const ParameterGroup& group) {
   const std::string which = base::str_cat("Parameter group {", base::join(group.names, ", "), "}");
-  check_argument(group.learning_rate.value_or(0) >= 0,
-                 base::str_cat(which, " has a negative learning_rate."));
-  check_argument(group.weight_decay.value_or(0) >= 0,
-                 base::str_cat(which, " has a negative weight_decay."));
+  check_argument(group.learning_rate.value_or(0) >= 0, which, " has a negative learning_rate.");
+  check_argument(group.weight_decay.value_or(0) >= 0, which, " has a negative weight_decay.");
 }
 
 std::string names_of(std::span<const variables::Variable> variables) {
@@ -47,9 +45,10 @@ std::vector<GroupedHyperparameters> assign_groups(std::span<const variables::Var
       taken[i] = true;
       assigned[i] = {group.learning_rate, group.weight_decay, group.frozen, group.layer_adaptation};
     }
-    check_argument(
-        used, base::str_cat("Parameter group {", base::join(group.names, ", "),
-                            "} matches no variable; the variables are ", names_of(variables), "."));
+    if (!used) {
+      refuse("Parameter group {", base::join(group.names, ", "),
+             "} matches no variable; the variables are ", names_of(variables), ".");
+    }
   }
   return assigned;
 }

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/rms_prop_kernel.h"
 #include "brigade/optim/update_scalars.h"
 
@@ -146,8 +145,7 @@ class RmsPropRule final : public UpdateRule {
 
 void check_rms_prop(std::string_view field, double value, bool is_allowed,
                     std::string_view allowed) {
-  check_argument(is_allowed,
-                 base::str_cat("RmsProp: ", field, " is ", value, " and must be ", allowed, "."));
+  check_argument(is_allowed, "RmsProp: ", field, " is ", value, " and must be ", allowed, ".");
 }
 
 }  // namespace

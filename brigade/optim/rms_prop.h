@@ -44,6 +44,7 @@ struct RmsProp {
   double learning_rate = 1e-3;
   /// The fraction of the means that an update keeps. Keras: rho; PyTorch: alpha.
   double decay = 0.9;
+  /// The fraction of the velocity that an update keeps.
   double momentum = 0.0;
   /// Added to the mean of squares, or in PyTorch's form to its root.
   double epsilon = 1e-10;
@@ -55,6 +56,7 @@ struct RmsProp {
   /// Divides by the deviation instead: a fading mean of the gradients is kept as well, and its
   /// square is subtracted from the mean of squares.
   bool centered = false;
+  /// Where epsilon and the learning rate are.
   RmsPropForm form = RmsPropForm::kTensorFlow;
 
   /// The rule with this configuration. Throws kInvalidArgument naming the field and the values

@@ -3,7 +3,6 @@
 #include <ATen/ops/index_select.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::optim {
 
@@ -30,10 +29,8 @@ void update(const UpdateRule& rule, const RowUpdateArguments& table,
 void apply_rows(const UpdateRule& rule, const RowUpdateArguments& arguments,
                 const Hyperparameters& hyperparameters) {
   if (rule.needs_whole_variables()) {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("The rule ", rule.name(),
-                              " needs whole variables, so it cannot update "
-                              "some rows: make the gradient dense."));
+    throw Error(ErrorCode::kUnimplemented, "The rule ", rule.name(),
+                " needs whole variables, so it cannot update some rows: make the gradient dense.");
   }
   if (arguments.indices.numel() == 0 || arguments.parameter.numel() == 0) return;
   update(rule, arguments, hyperparameters);

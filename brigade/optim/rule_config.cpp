@@ -4,7 +4,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/io/state_json.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
@@ -56,9 +55,8 @@ RmsPropForm rms_prop_form(const std::string& name) {
   for (const RmsPropForm form : {RmsPropForm::kTensorFlow, RmsPropForm::kPyTorch}) {
     if (to_string(form) == name) return form;
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("There is no form of rmsprop ", base::quoted(name),
-                            ": the forms are tensorflow and pytorch."));
+  throw Error(ErrorCode::kInvalidArgument, "There is no form of rmsprop ", base::quoted(name),
+              ": the forms are tensorflow and pytorch.");
 }
 
 UpdateRulePtr rms_prop_rule(const io::StateTree& config) {
@@ -81,19 +79,17 @@ UpdateRulePtr rule_of(const io::StateTree& config) {
   if (name == "adagrad") return adagrad_rule(config);
   if (name == "lars") return lars_rule(config);
   if (name == "rmsprop") return rms_prop_rule(config);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("There is no update rule ", base::quoted(name),
-                            ": the rules are sgd, adam, adamw, adagrad, lars and rmsprop."));
+  throw Error(ErrorCode::kInvalidArgument, "There is no update rule ", base::quoted(name),
+              ": the rules are sgd, adam, adamw, adagrad, lars and rmsprop.");
 }
 
 }  // namespace
 
 UpdateRulePtr rule_from_config(const io::StateTree& config) {
   UpdateRulePtr rule = rule_of(config);
-  check_argument(rule->config() == config,
-                 base::str_cat("The configuration of an update rule has fields that ", rule->name(),
-                               " does not have: got ", io::to_json(config).json,
-                               ", and its fields are ", io::to_json(rule->config()).json, "."));
+  check_argument(rule->config() == config, "The configuration of an update rule has fields that ",
+                 rule->name(), " does not have: got ", io::to_json(config).json,
+                 ", and its fields are ", io::to_json(rule->config()).json, ".");
   return rule;
 }
 

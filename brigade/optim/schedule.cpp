@@ -37,8 +37,8 @@ template <class Value>
 void check_field(bool holds, std::string_view name, std::string_view field, const Value& value,
                  std::string_view allowed) {
   if (holds) return;
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("Schedule ", name, ": ", field, " is ",
-                                                         value, " and must be ", allowed, "."));
+  throw Error(ErrorCode::kInvalidArgument, "Schedule ", name, ": ", field, " is ", value,
+              " and must be ", allowed, ".");
 }
 
 /// A rate may be any non-negative number.
@@ -64,9 +64,9 @@ void check_growth(std::string_view name, std::string_view field, const double& f
 }
 
 void check_given(std::string_view name, std::string_view field, const SchedulePtr& given) {
-  check_argument(given != nullptr, base::str_cat("Schedule ", name, ": ", field,
-                                                 " is missing; give it a schedule, for example "
-                                                 "ConstantRate{.learning_rate = 0.1}.schedule()."));
+  check_argument(given != nullptr, "Schedule ", name, ": ", field,
+                 " is missing; give it a schedule, for example ConstantRate{.learning_rate = "
+                 "0.1}.schedule().");
 }
 
 // Each struct has two functions: its rate at a step, and its fields with their checks.
@@ -274,8 +274,8 @@ class ScheduleOf final : public Schedule {
   std::string_view name() const override { return Options::kName; }
   double operator()(std::int64_t step) const override {
     if (step < 0) {
-      throw Error(ErrorCode::kInvalidArgument, base::str_cat("Schedule ", name(), ": the step is ",
-                                                             step, " and must be at least 0."));
+      throw Error(ErrorCode::kInvalidArgument, "Schedule ", name(), ": the step is ", step,
+                  " and must be at least 0.");
     }
     return rate_at(options_, step);
   }

@@ -60,12 +60,12 @@ class SgdRule final : public UpdateRule {
 
 UpdateRulePtr Sgd::rule() const {
   using base::str_cat;
-  check_argument(learning_rate >= 0,
-                 str_cat("Sgd: learning_rate is ", learning_rate, " and must be at least 0."));
-  check_argument(momentum >= 0 && momentum < 1,
-                 str_cat("Sgd: momentum is ", momentum, " and must be in [0, 1)."));
-  check_argument(weight_decay >= 0,
-                 str_cat("Sgd: weight_decay is ", weight_decay, " and must be at least 0."));
+  check_argument(learning_rate >= 0, "Sgd: learning_rate is ", learning_rate,
+                 " and must be at least 0.");
+  check_argument(momentum >= 0 && momentum < 1, "Sgd: momentum is ", momentum,
+                 " and must be in [0, 1).");
+  check_argument(weight_decay >= 0, "Sgd: weight_decay is ", weight_decay,
+                 " and must be at least 0.");
   check_argument(!nesterov || momentum > 0, "Sgd: Nesterov needs a momentum above 0.");
   return std::make_shared<SgdRule>(*this);
 }

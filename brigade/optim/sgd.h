@@ -8,6 +8,7 @@ namespace brigade::optim {
 /// velocity is `momentum * velocity + gradient`, and the first step's velocity is the gradient.
 struct Sgd {
   double learning_rate = 1e-2;
+  /// The fraction of the velocity that an update keeps; 0: the gradient alone counts.
   double momentum = 0.0;
   /// Added to the gradient as `weight_decay * parameter`.
   double weight_decay = 0.0;

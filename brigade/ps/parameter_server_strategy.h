@@ -43,6 +43,7 @@ struct ParameterServerOptions {
   /// Must be the same in all tasks. With kCoordinates inputs are divided among the workers without
   /// the chief, and the chief's (an evaluation's) are not divided.
   ChiefRole chief = ChiefRole::kTrains;
+  /// How the workers' updates are ordered, and what a worker waits for.
   UpdateMode mode = UpdateMode::kAsync;
   /// kBounded: the steps by which a worker may be ahead of the slowest.
   std::int64_t staleness = 0;
@@ -72,6 +73,7 @@ struct ParameterServerOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a server may be away.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
+  /// The key that all processes of the cluster share. Default: `ClusterKey::from_environment`.
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   /// kBFloat16: gradients are rounded to it before they are sent, which halves what is sent and
   /// what the servers' logs take; the servers widen them before they add or use them. Unset: they
@@ -88,6 +90,7 @@ struct ParameterServerOptions {
   /// it is complete. Servers apply them as others, to the same bits. Only with replicas on the CPU,
   /// by `minimize` without accumulation. Unset: pushes are sent after backward.
   std::optional<std::size_t> overlap_from_bytes = std::size_t{256} << 10;
+  /// Ends all waits for servers and other workers, with kCancelled.
   concurrency::CancelToken cancel = {};
   /// Runs while this worker waits for servers, or through them for other workers; for whoever
   /// cancels waits that take too long.

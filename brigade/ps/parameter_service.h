@@ -73,6 +73,7 @@ struct JobConfig {
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };
 
+/// Who wants to become a member of a server.
 struct JoinRequest {
   cluster::Task task;
   /// 0: a new life of the task, which gets the next incarnation. Otherwise a life that joins again,
@@ -87,12 +88,14 @@ struct Grant {
   std::chrono::milliseconds lease{0};  ///< a task that is silent for this long is lost
 };
 
+/// What the chief creates on a server: its variables, their update rule, and the job.
 struct CreateRequest {
   std::vector<Creation> variables;
   io::StateTree rule;  ///< `optim::UpdateRule::config`
   JobConfig job;
 };
 
+/// What a server says about its job.
 struct ServerStatus {
   bool is_created = false;
   /// Whether the chief has initialized or restored the variables, so that workers may use them.
@@ -134,6 +137,7 @@ struct ExchangeRequest {
   /// At the server: where the values of the reply may be, instead of in memory of their own.
   ReplyMemory* reply_memory = nullptr;
 };
+/// The reply to an ExchangeRequest.
 struct ExchangeReply {
   /// Of the push: kApply or kDuplicate, or kGap.
   std::optional<coordination::PushVerdict> verdict = std::nullopt;
@@ -166,6 +170,7 @@ class OpenExchange {
   virtual ExchangeReply finish() = 0;
 };
 
+/// A worker asks whether it may begin its next step.
 struct BeginStepRequest {
   /// How many steps this incarnation has finished: all servers have answered their pushes.
   std::int64_t finished = 0;
@@ -175,6 +180,7 @@ struct BeginStepRequest {
   /// The call returns without permission after this time; the worker then calls again.
   std::chrono::milliseconds wait{0};
 };
+/// The answer to a BeginStepRequest.
 struct BeginStepReply {
   /// Whether the worker may begin its next step.
   bool may_begin = false;

@@ -29,9 +29,13 @@ struct ServerOptions {
   /// new temporary folder, which is removed at the end: then a server that dies has lost its
   /// variables.
   io::Path folder = base::environment(cluster::kServerFolderVariable).value_or("");
+  /// The key that all processes of the cluster share. Default: `ClusterKey::from_environment`.
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
+  /// A task that is silent for this long is lost.
   std::chrono::milliseconds lease = std::chrono::seconds(8);
+  /// The largest message, in both directions: a worker's push, or the values that it pulls.
   std::size_t max_message_bytes = std::size_t{1} << 30;
+  /// All messages together that are being received or sent.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
   /// `ServerCoreOptions::snapshot_after_bytes`.
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
@@ -78,6 +82,7 @@ class Server {
   /// cancelled. Throws kDataLoss if the disk has failed, or memory ran out in the middle of an
   /// update: a server that is started again in the same folder has all that was acknowledged.
   void join();
+  /// Ends `join`: a server that is started again in the same folder continues.
   void shutdown();
 
   /// Of a replicated server: whether this process acts, and its replica has all that it

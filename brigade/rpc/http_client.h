@@ -18,6 +18,7 @@ struct LocalUrl {
 /// status are served on loopback alone.
 LocalUrl parse_local_url(std::string_view text);
 
+/// The reply of an HTTP server.
 struct HttpReply {
   int status = 0;  ///< 200 and so on
   std::string body;

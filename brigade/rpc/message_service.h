@@ -51,6 +51,7 @@ struct AnswerMemory {
   std::shared_ptr<const void> owner;
 };
 
+/// A call that a listener has received.
 struct MessageCall {
   int method = 0;
   std::string token;
@@ -90,6 +91,7 @@ class MessageService {
   virtual io::BytePieces answer(MessageCall call) = 0;
 };
 
+/// Options of `listen_for_messages`.
 struct MessageListenerOptions {
   /// "host:port"; port 0: any.
   std::string address = "127.0.0.1:0";
@@ -195,6 +197,7 @@ class MessageClient {
   virtual void close() = 0;
 };
 
+/// Options of a client of a message service.
 struct MessageClientOptions {
   /// Whether large messages to a listener on this host travel in shared memory.
   bool shared_memory = true;

@@ -18,11 +18,13 @@ namespace brigade::rpc {
 /// Whether this build has gRPC. Without it only a cluster of one process can be joined.
 bool is_built_in();
 
+/// Options of RendezvousServer.
 struct RendezvousServerOptions {
   /// "host:port"; port 0 takes a free one. Beyond loopback only with a key (kPermissionDenied,
   /// saying how to make one).
   std::string address = "127.0.0.1:0";
   std::optional<cluster::ClusterKey> key = std::nullopt;
+  /// The members of the first generation, and its number.
   int world_size = 1;
   int generation = 0;
   /// A member that has been silent for this long is lost.
@@ -74,7 +76,9 @@ class RankTakenError : public Error {
   RankHolder holder_;
 };
 
+/// Options of `join`: the key, and how long to wait for other members.
 struct JoinOptions {
+  /// The key that all processes of the cluster share. Default: `ClusterKey::from_environment`.
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   /// All members have to join within this time; the error names those that did not.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);

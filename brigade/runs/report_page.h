@@ -7,6 +7,7 @@
 
 namespace brigade::runs {
 
+/// Options of the page of a report.
 struct ReportOptions {
   /// The time that the page names as its own, in seconds since 1970.
   double time = 0;

@@ -29,6 +29,7 @@ std::string_view to_string(RunState state);
 using RunFact = std::pair<std::string, std::string>;
 inline constexpr std::size_t kLongestFact = 4'000;
 
+/// A checkpoint in a model directory.
 struct CheckpointRecord {
   std::string name;  ///< Printable.
   std::int64_t step = 0;

@@ -16,6 +16,7 @@
 
 namespace brigade::slim {
 
+/// Options of `assign_from_checkpoint`.
 struct AssignOptions {
   /// Whether a variable that is not in the checkpoint keeps its value, with a warning. If false, it
   /// is an error, kNotFound: `Checkpoint is missing variable [x]`.
@@ -34,6 +35,7 @@ struct AssignOptions {
   /// shape, by the name of the layer's weights. Without it such a layer gets weights in another
   /// order (`checkpoint::to_torch_layout`). Counts for no other format.
   std::vector<std::pair<std::string, checkpoint::FlattenedImage>> flattened = {};
+  /// The file system of the checkpoint.
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 

@@ -22,6 +22,7 @@ using train::AfterTimeout;
 using train::EvaluationReport;
 using train::StepValues;
 
+/// Options of `evaluate_once`: what is restored and computed, and what happens around it.
 struct EvalOptions {
   /// The number of calls of `eval_op`; fewer if its data ends before.
   std::int64_t num_evals = 1;
@@ -40,8 +41,11 @@ struct EvalOptions {
   std::optional<std::vector<variables::Variable>> variables_to_restore = std::nullopt;
   /// Other names in the checkpoint, and what to do about missing variables.
   train::TrainingRestoreOptions restore = {};
+  /// Called around the batches, as around the steps of a session.
   std::vector<train::HookPtr> hooks = {};
+  /// Cancels the evaluation at the next batch.
   concurrency::CancelToken cancel = {};
+  /// The file system and the clock; tests replace them.
   train::SessionEnvironment environment = {};
 };
 
@@ -52,13 +56,17 @@ struct EvalOptions {
 EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
                                const io::Path& logdir, const EvalOptions& options);
 
+/// Options of `evaluation_loop`, with Slim's names. Times may be in any unit.
 struct EvalLoopOptions {
   /// The options for each checkpoint.
   EvalOptions evaluation = {};
+  /// The minimum time from the start of one evaluation to the start of the next.
   std::chrono::milliseconds eval_interval_secs = std::chrono::seconds(60);
+  /// At least 1. Unset: no limit.
   std::optional<std::int64_t> max_number_of_evaluations = std::nullopt;
   /// How long to wait for a new checkpoint. Unset: no timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  /// Called after a timeout: may check whether the training has ended. Empty: the loop ends.
   std::function<AfterTimeout()> timeout_fn = {};
   /// How often to look at the directory.
   std::chrono::milliseconds seconds_to_sleep = std::chrono::seconds(1);

@@ -118,10 +118,13 @@ std::vector<Variable> get_variables_by_suffix(std::string_view suffix, std::stri
 /// slim.get_unique_variable.
 Variable get_unique_variable(std::string_view name);
 
+/// Options of `variable_device_chooser`.
 struct VariableDeviceChooserOptions {
   /// The number of tasks that get variables in round-robin order; 0: no cluster.
   int num_tasks = 0;
+  /// The job of the tasks; not used without tasks.
   std::string job_name = "ps";
+  /// The device, in each task or in this process.
   machine::DeviceType device_type = machine::DeviceType::kCpu;
   int device_index = 0;
 };

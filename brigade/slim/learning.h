@@ -25,9 +25,11 @@ struct TrainStepResult {
   /// Whether the training ends after this step; of workers with collectives after the next, unless
   /// `requested_by` says that the result is equal in all of them.
   bool should_stop = false;
+  /// Who decided `should_stop`: kEveryWorker if all workers decide alike.
   train::RequestedBy requested_by = train::RequestedBy::kThisWorker;
 };
 
+/// Makes one step, and may end the training: `TrainOptions::train_step_fn`.
 using TrainStepFunction = std::function<TrainStepResult(const TrainOp& train_op)>;
 
 /// One step: calls the train op, and continues. The default of `TrainOptions::train_step_fn`; your
@@ -84,6 +86,7 @@ struct TrainOptions {
   concurrency::CancelToken cancel = {};
   /// Measures the seconds of a step; null: the system clock.
   const base::Clock* clock = nullptr;
+  /// The file system of `logdir`.
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 

@@ -22,6 +22,7 @@
 
 namespace brigade::slim::model_deploy {
 
+/// Options of `DeploymentConfig`, with Slim's names.
 struct DeploymentOptions {
   /// Copies of the model in this process, one per device.
   int num_clones = 1;
@@ -29,10 +30,12 @@ struct DeploymentOptions {
   bool clone_on_cpu = false;
   /// The index of this process among the processes of the training.
   int replica_id = 0;
+  /// The number of processes that train the model, each with its own clones.
   int num_replicas = 1;
   /// The number of tasks that hold variables: the parameter servers of the
   /// `ParameterServerStrategy` under which the model is deployed. 0: variables are in this process.
   int num_ps_tasks = 0;
+  /// The jobs in device names; counts only with parameter server tasks.
   std::string worker_job_name = "worker";
   std::string ps_job_name = "ps";
 };
@@ -66,6 +69,7 @@ class DeploymentConfig {
   std::string clone_scope(int clone_index) const;
   /// The device on which gradients are summed and applied: the worker's CPU.
   std::string optimizer_device() const;
+  /// The device that reads the data: the same.
   std::string inputs_device() const { return optimizer_device(); }
   /// Where reads cache copies of variables; nothing without parameter server tasks, because the
   /// variables are then in this process.
@@ -94,6 +98,7 @@ enum class CloneWeight {
                ///< for uneven batches
 };
 
+/// Options of `create_clones`: how its clones get their input, and how they run.
 struct CloneOptions {
   /// A separate batch for each clone, as from a queue, or a slice of one batch.
   distribute::TowerInput input = distribute::TowerInput::kBatchEach;
@@ -102,6 +107,7 @@ struct CloneOptions {
   bool regularization = true;
   /// The number of threads of each clone on CPU.
   int threads_per_replica = 1;
+  /// The seed of initial values and of all randomness in the clones.
   std::uint64_t seed = 0;
   /// If a clone makes the others wait for longer than this, the step fails.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
@@ -163,6 +169,7 @@ struct Clones {
 ///
 /// Thread-safety: one thread, outside of the clones.
 struct DeployedModel {
+  /// The clones that `train_op` runs.
   std::shared_ptr<CloneSet> set;
   /// Makes one step of all clones; the result is the total loss.
   TrainOp train_op;

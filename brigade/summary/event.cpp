@@ -4,7 +4,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/summary/proto/event.pb.h"
 
 namespace brigade::summary {
@@ -38,7 +37,7 @@ void write_value(proto::Summary::Value& message, const EncodedImage& image) {
 }
 
 void write_value(proto::Summary::Value& message, const Text& text) {
-  base::check_utf8(text.markdown, base::str_cat("the text \"", message.tag(), "\""));
+  base::check_utf8(text.markdown, "the text \"", message.tag(), "\"");
   message.mutable_metadata()->mutable_plugin_data()->set_plugin_name(kTextPlugin);
   proto::TensorProto& tensor = *message.mutable_tensor();
   tensor.set_dtype(proto::DT_STRING);
@@ -56,7 +55,7 @@ void write_content(proto::Event& message, const FileVersion& file) {
 void write_content(proto::Event& message, const Summary& summary) {
   message.mutable_summary();  // also when it is empty
   for (const TaggedValue& value : summary.values) {
-    base::check_utf8(value.tag, base::str_cat("the tag \"", value.tag, "\""));
+    base::check_utf8(value.tag, "the tag \"", value.tag, "\"");
     proto::Summary::Value& target = *message.mutable_summary()->add_value();
     target.set_tag(value.tag);
     std::visit([&target](const auto& content) { write_value(target, content); }, value.value);
@@ -68,7 +67,7 @@ void write_content(proto::Event& message, const GraphContent& graph) {
 }
 
 void write_content(proto::Event& message, const RunMetadataContent& run) {
-  base::check_utf8(run.tag, base::str_cat("the tag \"", run.tag, "\""));
+  base::check_utf8(run.tag, "the tag \"", run.tag, "\"");
   message.mutable_tagged_run_metadata()->set_tag(run.tag);
   message.mutable_tagged_run_metadata()->set_run_metadata(run.bytes);
 }

@@ -17,12 +17,14 @@ enum class Durability {
   kMachine,  ///< A crash of the machine too: each flush waits for the disk.
 };
 
+/// Options of EventFileWriter.
 struct EventFileOptions {
   /// The maximum time that an event stays in memory: a killed program loses these events.
   std::chrono::milliseconds flush_every{2000};
   /// The capacity of the queue, in events and in bytes. `add` waits while the queue is full.
   std::size_t queue_events = 1000;
   std::size_t queue_bytes = 64 << 20;
+  /// What flushed events survive.
   Durability durability = Durability::kProcess;
   /// How long `add` and `flush` wait for a slow disk before they give up with kDeadlineExceeded.
   std::chrono::milliseconds patience{60'000};

@@ -5,14 +5,11 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/summary/proto/graph.pb.h"
 #include "brigade/summary/proto/run_metadata.pb.h"
 
 namespace brigade::summary {
 namespace {
-
-using base::str_cat;
 
 constexpr const char* kOutputShapes = "_output_shapes";  // the attribute that TensorBoard reads
 constexpr int kGraphVersion = 22;
@@ -24,11 +21,13 @@ std::string_view node_of(std::string_view input) {
 }
 
 void check_text(const GraphNode& node) {
-  base::check_utf8(node.name, str_cat("the node's name \"", node.name, "\""));
-  const std::string what = str_cat("a text of node \"", node.name, "\"");
-  base::check_utf8(node.op, what);
-  base::check_utf8(node.device, what);
-  for (const auto& [name, attribute] : node.attributes) base::check_utf8(name, what);
+  base::check_utf8(node.name, "the node's name \"", node.name, "\"");
+  const auto check = [&](std::string_view text) {
+    base::check_utf8(text, "a text of node \"", node.name, "\"");
+  };
+  check(node.op);
+  check(node.device);
+  for (const auto& [name, attribute] : node.attributes) check(name);
 }
 
 void check_graph(std::span<const GraphNode> nodes) {
@@ -128,8 +127,8 @@ GraphNode read_node(const proto::NodeDef& message) {
 }
 
 void check_timing(const NodeTiming& timing) {
-  base::check_utf8(timing.node, base::str_cat("the node's name \"", timing.node, "\""));
-  base::check_utf8(timing.device, base::str_cat("the device of node \"", timing.node, "\""));
+  base::check_utf8(timing.node, "the node's name \"", timing.node, "\"");
+  base::check_utf8(timing.device, "the device of node \"", timing.node, "\"");
   check_argument(timing.duration.count() >= 0, "node \"", timing.node, "\" took ",
                  timing.duration.count(), " microseconds; a duration is 0 or more");
 }

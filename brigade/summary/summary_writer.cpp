@@ -7,17 +7,14 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/png.h"
 
 namespace brigade::summary {
 namespace {
 
-using base::str_cat;
-
 void check_tag(std::string_view tag) {
   check_argument(!tag.empty(), "a summary needs a tag; it is empty");
-  base::check_utf8(tag, str_cat("the tag \"", tag, "\""));
+  base::check_utf8(tag, "the tag \"", tag, "\"");
 }
 
 /// Converts to 32 bits; the plain conversion of values out of range is undefined.

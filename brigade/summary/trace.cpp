@@ -30,12 +30,14 @@ json argument(double value) {
 }
 
 void check_event(const TraceEvent& event) {
-  base::check_utf8(event.name, str_cat("the trace event's name \"", event.name, "\""));
-  const std::string what = str_cat("a text of trace event \"", event.name, "\"");
-  base::check_utf8(event.category, what);
+  base::check_utf8(event.name, "the trace event's name \"", event.name, "\"");
+  const auto check = [&](std::string_view text) {
+    base::check_utf8(text, "a text of trace event \"", event.name, "\"");
+  };
+  check(event.category);
   for (const auto& [name, value] : event.args) {
-    base::check_utf8(name, what);
-    if (const auto* text = std::get_if<std::string>(&value)) base::check_utf8(*text, what);
+    check(name);
+    if (const auto* text = std::get_if<std::string>(&value)) check(*text);
   }
   check_argument(event.duration.count() >= 0, "trace event \"", event.name, "\" took ",
                  event.duration.count(), " ns; a duration is 0 or more");
@@ -57,7 +59,7 @@ json bar(const TraceEvent& event) {
 
 json label(std::string_view kind, std::int64_t replica, std::int64_t thread,
            const std::string& name) {
-  base::check_utf8(name, str_cat("the name \"", name, "\" in a trace"));
+  base::check_utf8(name, "the name \"", name, "\" in a trace");
   return {
       {"ph", "M"}, {"name", kind}, {"pid", replica}, {"tid", thread}, {"args", {{"name", name}}}};
 }

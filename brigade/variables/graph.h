@@ -43,6 +43,7 @@ struct GraphTensor {
   std::string name;
   at::Tensor value;
 };
+/// An update that a pass has created, such as that of a moving average, and its name.
 struct UpdateOp {
   std::string name;
   std::function<void()> run;
@@ -80,6 +81,7 @@ struct CollectedCounts {
   std::map<std::string, std::size_t> collections = {};
 };
 
+/// Options of Graph.
 struct GraphOptions {
   /// What the root scope does with existing names: kYes for every pass after the first.
   Reuse reuse = Reuse::kInherit;
@@ -121,6 +123,7 @@ class Graph {
   [[nodiscard]] base::AmbientScope<Graph> as_default();
 
   VariableStore& store() const { return store_; }
+  /// Places the variables and layers of this pass.
   device::Placer& placer();
   /// Whether placements are logged.
   bool logs_placement() const { return placer_ != nullptr && placer_->logs(); }
@@ -149,7 +152,9 @@ class Graph {
   /// Defers all updates until the optimizer's update of the step, which runs them: a step that
   /// fails and is retried must not run them twice.
   void schedule_update_ops();
+  /// Runs the deferred updates and removes them; the optimizer's update calls it.
   void run_scheduled_updates();
+  /// Removes the updates that have not been run or deferred.
   void drop_update_ops() { update_ops_.clear(); }
   /// Of an optimizer's update that is left out.
   void drop_scheduled_updates() { scheduled_updates_.clear(); }

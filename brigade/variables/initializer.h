@@ -19,6 +19,10 @@
 /// Thread-safety: pure functions.
 namespace brigade::variables {
 
+/// Gives a variable its first value: a function of shape, dtype and seed, or the value itself. The
+/// functions below make the usual ones. TensorFlow: tf.keras.initializers.Initializer.
+///
+/// Thread-safety: a value; calls from any thread.
 class Initializer {
  public:
   using Function =
@@ -50,18 +54,24 @@ class Initializer {
   std::optional<at::Tensor> value_;
 };
 
+/// The same value everywhere.
 Initializer zeros_initializer();
 Initializer ones_initializer();
 Initializer constant_initializer(double value);
 /// Normal; values beyond two standard deviations are drawn again. TensorFlow:
 /// truncated_normal_initializer.
 Initializer truncated_normal_initializer(double mean = 0.0, double stddev = 1.0);
+/// Normal. TensorFlow: random_normal_initializer.
 Initializer random_normal_initializer(double mean = 0.0, double stddev = 1.0);
 /// Uniform in [low, high).
 Initializer random_uniform_initializer(double low = -0.05, double high = 0.05);
 
+/// Which fan of a layer's weights counts: the inputs of an output, the outputs of an input, or
+/// their mean.
 enum class FanMode { kFanIn, kFanOut, kFanAverage };
+/// The distribution of the values of `variance_scaling_initializer`.
 enum class Distribution { kTruncatedNormal, kUntruncatedNormal, kUniform };
+/// Options of `variance_scaling_initializer`: the variance is `scale` / fan.
 struct VarianceScalingOptions {
   double scale = 1.0;
   FanMode mode = FanMode::kFanIn;

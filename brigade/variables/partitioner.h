@@ -17,7 +17,9 @@ using Partitioner =
 /// fixed_size_partitioner. Throws kInvalidArgument unless `parts` is positive.
 Partitioner fixed_size_partitioner(std::int64_t parts, std::int64_t axis = 0);
 
+/// Options of `variable_axis_size_partitioner`.
 struct VariableAxisSizeOptions {
+  /// The axis that is divided.
   std::int64_t axis = 0;
   /// The maximum size of a partition, as long as `max_parts` allows it.
   std::int64_t max_part_bytes = 64 << 20;
@@ -27,8 +29,11 @@ struct VariableAxisSizeOptions {
 /// The fewest partitions such that none exceeds a size. TensorFlow: variable_axis_size_partitioner.
 Partitioner variable_axis_size_partitioner(const VariableAxisSizeOptions& options);
 
+/// Options of `min_max_variable_partitioner`.
 struct MinMaxOptions {
+  /// The most partitions, of variables that are large enough.
   std::int64_t max_parts = 1;
+  /// The axis that is divided.
   std::int64_t axis = 0;
   /// The minimum size of a partition.
   std::int64_t min_part_bytes = 256 << 10;

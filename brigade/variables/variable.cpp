@@ -68,27 +68,22 @@ std::string_view to_string(Aggregation aggregation) {
 
 void validate(const VariableSpec& spec) {
   using base::str_cat;
-  check_argument(is_name(spec.name),
-                 str_cat("Variable name '", spec.name,
-                         "' is not allowed: use letters, digits and any of . _ / - :"));
-  check_argument(spec.initial.defined(),
-                 str_cat("Variable '", spec.name, "' has no initial value."));
-  check_argument(spec.synchronization != Synchronization::kNone,
-                 str_cat("Variable '", spec.name,
-                         "' has synchronization none; use auto, on_write or on_read."));
+  check_argument(is_name(spec.name), "Variable name '", spec.name,
+                 "' is not allowed: use letters, digits and any of . _ / - :");
+  check_argument(spec.initial.defined(), "Variable '", spec.name, "' has no initial value.");
+  check_argument(spec.synchronization != Synchronization::kNone, "Variable '", spec.name,
+                 "' has synchronization none; use auto, on_write or on_read.");
   check_argument(spec.aggregation != Aggregation::kMean || spec.initial.is_floating_point(),
-                 str_cat("Variable '", spec.name,
-                         "' is integral and cannot be aggregated by mean; use sum or "
-                         "only_first_replica."));
-  check_argument(spec.synchronization != Synchronization::kOnRead || !spec.trainable,
-                 str_cat("Variable '", spec.name,
-                         "' is synchronized on read and therefore cannot be trainable."));
+                 "Variable '", spec.name,
+                 "' is integral and cannot be aggregated by mean; use sum or only_first_replica.");
+  check_argument(spec.synchronization != Synchronization::kOnRead || !spec.trainable, "Variable '",
+                 spec.name, "' is synchronized on read and therefore cannot be trainable.");
   const bool is_shaped =
       spec.memory_format == at::MemoryFormat::Contiguous ||
       (spec.memory_format == at::MemoryFormat::ChannelsLast && spec.initial.dim() == 4);
-  check_argument(is_shaped, str_cat("Variable '", spec.name, "' has the memory format ",
-                                    spec.memory_format, " and shape ", spec.initial.sizes(),
-                                    "; use Contiguous, or ChannelsLast with four dimensions."));
+  check_argument(is_shaped, "Variable '", spec.name, "' has the memory format ", spec.memory_format,
+                 " and shape ", spec.initial.sizes(),
+                 "; use Contiguous, or ChannelsLast with four dimensions.");
 }
 
 Variable VariableBuilder::build() && {
@@ -164,11 +159,9 @@ const at::Tensor& Variable::local() const {
   const comm::Replica* replica = comm::current_replica();
   if (replica == nullptr) return state_->components.front();
   if (replica->local_id >= num_components()) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("Variable '", name(), "' has ", num_components(),
-                      " component(s) and is used in replica ", replica->id, " of ", replica->count,
-                      ": it was not created by this strategy. Create it under its scope()."));
+    throw Error(ErrorCode::kFailedPrecondition, "Variable '", name(), "' has ", num_components(),
+                " component(s) and is used in replica ", replica->id, " of ", replica->count,
+                ": it was not created by this strategy. Create it under its scope().");
   }
   return state_->components[replica->local_id];
 }
@@ -183,10 +176,9 @@ at::Tensor Variable::read() const {
     if (state_->peers) state_->peers->communicator->broadcast({&first, 1}, 0)->wait();
     return first;
   }
-  check_state(aggregation() != Aggregation::kNone,
-              base::str_cat("Variable '", name(),
-                            "' differs between replicas and has no aggregation: read it inside "
-                            "a replica, or give it one (sum, mean, only_first_replica)."));
+  check_state(aggregation() != Aggregation::kNone, "Variable '", name(),
+              "' differs between replicas and has no aggregation: read it inside a replica, or "
+              "give it one (sum, mean, only_first_replica).");
   const at::Tensor sum = sum_of_components();
   if (aggregation() == Aggregation::kMean) sum.div_(static_cast<double>(num_components_in_all()));
   return sum.to(dtype());
@@ -240,9 +232,9 @@ void Variable::assign_add(const at::Tensor& value) const {
   }
   check_state(
       !(synchronization() == Synchronization::kOnRead && aggregation() == Aggregation::kSum),
-      base::str_cat("assign_add on '", name(),
-                    "', which sums its components when read, has no meaning outside "
-                    "of a replica; use assign, or add inside a replica."));
+      "assign_add on '", name(),
+      "', which sums its components when read, has no meaning outside of a replica; use assign, or "
+      "add inside a replica.");
   if (is_shared()) return write_all(state_->components.front() + value.to(component(0).device()));
   for (int replica = 0; replica < num_components(); ++replica) {
     write_replica(replica, component(replica) + value.to(component(replica).device()));
@@ -270,11 +262,9 @@ at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {
       break;
   }
   for (std::size_t other = 1; other < all.size(); ++other) {
-    check_argument(
-        at::equal(all.front(), all[other]),
-        base::str_cat("Variable '", name(),
-                      "' is written with different values in replica 0 and replica ", other,
-                      " and has no aggregation: give it one (sum, mean, only_first_replica)."));
+    check_argument(at::equal(all.front(), all[other]), "Variable '", name(),
+                   "' is written with different values in replica 0 and replica ", other,
+                   " and has no aggregation: give it one (sum, mean, only_first_replica).");
   }
   return all.front();
 }
@@ -349,41 +339,36 @@ void Variable::check_untouched(int replica) const {
   if (state_->storage && numel() > 0 &&
       (own.scalar_type() != state_->storage->dtype() ||
        own.const_data_ptr() != state_->addresses[replica])) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("Variable '", name(), "' was moved to other memory in replica ", replica,
-                      ", where its optimizer does not see it: convert the model (to, "
-                      "set_data) before it is created by the strategy."));
+    throw Error(ErrorCode::kFailedPrecondition, "Variable '", name(),
+                "' was moved to other memory in replica ", replica,
+                ", where its optimizer does not see it: convert the model (to, set_data) before it "
+                "is created by the strategy.");
   }
   // Tensor's member functions for these use dispatch tables, and for .grad look for a graph first.
   const at::TensorImpl& plain = *own.unsafeGetTensorImpl();
   const std::uint32_t version = plain.version_counter().current_version();
   if (version != state_->versions[replica]) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("Variable '", name(), "' was changed in place in replica ", replica,
-                      " by other code than its optimizer, so the replicas may differ. Train with "
-                      "Strategy::optimizer (a torch::optim optimizer knows one replica only), set "
-                      "values with Variable::assign, or change the model before it is created by "
-                      "the strategy."));
+    throw Error(ErrorCode::kFailedPrecondition, "Variable '", name(),
+                "' was changed in place in replica ", replica,
+                " by other code than its optimizer, so the replicas may differ. Train with "
+                "Strategy::optimizer (a torch::optim optimizer knows one replica only), set values "
+                "with Variable::assign, or change the model before it is created by the strategy.");
   }
   if (!plain.grad().defined()) return;
-  throw Error(
-      ErrorCode::kFailedPrecondition,
-      base::str_cat(
-          "Variable '", name(), "' has a gradient in .grad in replica ", replica,
-          ", where Brigade's optimizers do not look: backward() was called by hand. Train with "
-          "Strategy::optimizer: minimize(loss), or compute_gradients(loss) and apply_gradients; "
-          "for "
-          "gradients of your own use torch::autograd::grad. zero_grad() of the module forgets this "
-          "one."));
+  throw Error(ErrorCode::kFailedPrecondition, "Variable '", name(),
+              "' has a gradient in .grad in replica ", replica,
+              ", where Brigade's optimizers do not look: backward() was called by hand. Train with "
+              "Strategy::optimizer: minimize(loss), or compute_gradients(loss) and "
+              "apply_gradients; for gradients of your own use torch::autograd::grad. zero_grad() "
+              "of the module forgets this one.");
 }
 
 void Variable::check_shape(const at::Tensor& value, std::string_view call) const {
-  check_argument(value.defined() && value.sizes() == shape(),
-                 base::str_cat(call, " on '", name(), "': the value has shape ",
-                               value.defined() ? base::str_cat(value.sizes()) : "(undefined)",
-                               " and the variable ", shape(), "."));
+  if (!value.defined() || value.sizes() != shape()) {
+    refuse(call, " on '", name(), "': the value has shape ",
+           value.defined() ? base::str_cat(value.sizes()) : "(undefined)", " and the variable ",
+           shape(), ".");
+  }
 }
 
 }  // namespace brigade::variables

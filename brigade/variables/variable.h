@@ -51,7 +51,9 @@ struct VariableSpec {
   std::string name;
   /// The initial value; it sets the variable's shape and dtype. Copied.
   at::Tensor initial;
+  /// Whether optimizers change it.
   bool trainable = true;
+  /// How its components agree, and how they are combined when it is read outside of replicas.
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
   /// Its device, in a store whose placement is kDeviceScopes; other stores refuse it.

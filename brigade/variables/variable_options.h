@@ -41,6 +41,8 @@ struct VariableOptions {
   /// See `VariableSpec::memory_format`. Default: contiguous. It counts when the variable is
   /// created.
   std::optional<at::MemoryFormat> memory_format = std::nullopt;
+  /// How the components on the devices agree, and how they are combined when the variable is read
+  /// outside of replicas. TensorFlow: the arguments of the same names.
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
 };

@@ -15,6 +15,8 @@ class Graph;
 
 /// A name scope that is open during the lifetime of this object. It prefixes the names of losses,
 /// updates, end points and entries of the placement log. It does not affect `get_variable`.
+///
+/// Thread-safety: one thread, that of the graph.
 class [[nodiscard]] NameScope {
  public:
   NameScope(Graph& graph, const std::string& name);
@@ -51,11 +53,17 @@ enum class Reuse {
 /// Defaults for the variables of a scope and of the scopes inside it. Unset options are the outer
 /// scope's.
 struct VariableScopeOptions {
+  /// Whether names are created, found, or both.
   Reuse reuse = Reuse::kInherit;
+  /// Gives the first values of variables without their own initializer.
   Initializer initializer = {};
+  /// Of variables without their own.
   Regularizer regularizer = {};
+  /// Divides the variables of `get_partitioned_variable`.
   Partitioner partitioner = {};
+  /// The device on which reads keep a copy of the variable. TensorFlow: caching_device.
   std::optional<std::string> caching_device = std::nullopt;
+  /// Of variables without their own dtype; float32 if no scope sets it.
   std::optional<at::ScalarType> dtype = std::nullopt;
   /// Called before the outer scopes' getters; see CustomGetter.
   CustomGetter custom_getter = {};
@@ -103,6 +111,8 @@ class VariableScope {
 };
 
 /// A variable scope that is open during the lifetime of this object. Made by `variable_scope`.
+///
+/// Thread-safety: one thread, that of the graph.
 class [[nodiscard]] OpenVariableScope {
  public:
   OpenVariableScope(Graph& graph, std::optional<std::string> name, VariableScopeOptions options);

@@ -20,10 +20,8 @@ namespace brigade::variables {
 namespace {
 
 void refuse_in_replica(std::string_view what) {
-  check_state(
-      comm::current_replica() == nullptr,
-      base::str_cat(what,
-                    " inside a replica: create variables and models outside of Strategy::run."));
+  check_state(comm::current_replica() == nullptr, what,
+              " inside a replica: create variables and models outside of Strategy::run.");
 }
 
 /// The choice of the open device scopes.
@@ -54,11 +52,9 @@ comm::Facts facts_of(std::span<const Variable> variables) {
 
 [[noreturn]] void throw_difference(const comm::FactDifference& found) {
   constexpr const char* kNone = "no more variables";
-  throw Error(ErrorCode::kFailedPrecondition,
-              base::str_cat("The processes made different variables: rank ", found.rank, " has ",
-                            found.value.value_or(kNone), " where rank 0 has ",
-                            found.first_value.value_or(kNone),
-                            ". Every process must build the same model."));
+  throw Error(ErrorCode::kFailedPrecondition, "The processes made different variables: rank ",
+              found.rank, " has ", found.value.value_or(kNone), " where rank 0 has ",
+              found.first_value.value_or(kNone), ". Every process must build the same model.");
 }
 
 /// Verifies that all processes created the same variables (names, shapes, dtypes, orders in memory,
@@ -91,9 +87,8 @@ VariableStore::VariableStore(VariableStoreOptions options) : options_(std::move(
   check_argument(!options_.devices.empty(), "A variable store needs at least one device.");
   check_argument(
       options_.placement != StorePlacement::kDeviceScopes || options_.devices.size() == 1,
-      base::str_cat("A variable store whose variables are placed by device scopes has one replica; "
-                    "it was given ",
-                    options_.devices.size(), " devices."));
+      "A variable store whose variables are placed by device scopes has one replica; it was given ",
+      options_.devices.size(), " devices.");
 }
 
 VariableStore::VariableStore(std::vector<c10::Device> devices, StorageSharing sharing,
@@ -137,11 +132,9 @@ at::MemoryFormat VariableStore::stored_format(at::MemoryFormat wanted) const {
 
 std::vector<c10::Device> VariableStore::devices_of(const VariableSpec& spec) const {
   if (!spec.device) return options_.devices;
-  check_argument(
-      options_.placement == StorePlacement::kDeviceScopes,
-      base::str_cat("Variable '", spec.name,
-                    "' was given a device, but the devices of this store's variables are "
-                    "its strategy's: leave the device out."));
+  check_argument(options_.placement == StorePlacement::kDeviceScopes, "Variable '", spec.name,
+                 "' was given a device, but the devices of this store's variables are its "
+                 "strategy's: leave the device out.");
   return {*spec.device};
 }
 
@@ -252,8 +245,8 @@ std::vector<Variable> VariableStore::adopt(
     std::span<const std::shared_ptr<torch::nn::Module>> replicas, const std::string& prefix) {
   refuse_in_replica("A model was made");
   check_argument(static_cast<int>(replicas.size()) == num_replicas(),
-                 base::str_cat("A model must be built once a replica: got ", replicas.size(),
-                               " modules for ", num_replicas(), " replicas."));
+                 "A model must be built once a replica: got ", replicas.size(), " modules for ",
+                 num_replicas(), " replicas.");
   const at::NoGradGuard no_grad;
   std::vector<VariableBuilder> builders = plan_adoption(replicas, prefix);
   for (const VariableBuilder& builder : builders) claim(builder.spec.name);
@@ -284,10 +277,9 @@ bool VariableStore::is_free(const std::string& name) const {
 
 void VariableStore::claim(const std::string& name) {
   if (is_free(name)) return;
-  throw Error(ErrorCode::kAlreadyExists,
-              base::str_cat("A variable named '", name,
-                            "' exists in this strategy already; give the second model its own name "
-                            "(CreateOptions::name)."));
+  throw Error(ErrorCode::kAlreadyExists, "A variable named '", name,
+              "' exists in this strategy already; give the second model its own name "
+              "(CreateOptions::name).");
 }
 
 void VariableStore::keep(std::span<const Variable> variables) {

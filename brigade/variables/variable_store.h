@@ -31,6 +31,7 @@ enum class StorePlacement {
           ///< keep them contiguous: so does the store
 };
 
+/// Options of VariableStore: the devices of its components, and how they are stored.
 struct VariableStoreOptions {
   /// One per replica.
   std::vector<c10::Device> devices = {c10::Device(c10::kCPU)};
@@ -39,6 +40,7 @@ struct VariableStoreOptions {
       make_flat_storage_factory(StorageSharing::kOneStorage);
   /// The root seed of the initial values of named variables.
   std::uint64_t seed = 0;
+  /// How a variable gets its device.
   StorePlacement placement = StorePlacement::kDevices;
   /// The other processes of the job; null: none.
   std::shared_ptr<const Peers> peers = nullptr;

@@ -41,20 +41,19 @@ void check_same_tensors(const LocalGroup& group, int rank, const CollectiveCall&
   for (int other = 0; other < group.world_size(); ++other) {
     const auto theirs = group.published(other);
     if (theirs.size() != mine.size()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat(call.name(), ": rank ", other, " passed ", theirs.size(),
-                                " tensors and rank ", rank, " ", mine.size(),
-                                "; every rank must pass the same number."));
+      throw Error(ErrorCode::kInvalidArgument, call.name(), ": rank ", other, " passed ",
+                  theirs.size(), " tensors and rank ", rank, " ", mine.size(),
+                  "; every rank must pass the same number.");
     }
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const bool agrees = theirs[i].scalar_type() == mine[i].scalar_type() &&
                           (shapes_may_differ || theirs[i].sizes() == mine[i].sizes());
       if (agrees) continue;
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat(call.name(), ": tensor ", i, " is ", shape_of(theirs[i]),
-                                " on rank ", other, " and ", shape_of(mine[i]), " on rank ", rank,
-                                shapes_may_differ ? "; dtypes must be the same."
-                                                  : "; shapes and dtypes must be the same."));
+      throw Error(ErrorCode::kInvalidArgument, call.name(), ": tensor ", i, " is ",
+                  shape_of(theirs[i]), " on rank ", other, " and ", shape_of(mine[i]), " on rank ",
+                  rank,
+                  shapes_may_differ ? "; dtypes must be the same."
+                                    : "; shapes and dtypes must be the same.");
     }
   }
 }
@@ -135,8 +134,7 @@ class LocalCommunicator final : public Communicator {
       case Collective::kAllGather:
         return copies_of_all(call.tensors.front().device());
       default:
-        throw Error(ErrorCode::kUnimplemented,
-                    base::str_cat(call.name(), " is not a call between threads."));
+        throw Error(ErrorCode::kUnimplemented, call.name(), " is not a call between threads.");
     }
   }
 
@@ -232,11 +230,9 @@ void LocalGroup::check_same_call(int rank) {
     if (theirs == mine) continue;
     // Every rank sees some other rank that differs, so all fail and none reads.
     fail(rank,
-         Error(ErrorCode::kFailedPrecondition,
-               base::str_cat(
-                   "replica ", rank, " is in ", mine.name, " (root ", mine.root, ") while replica ",
-                   other, " is in ", theirs.name, " (root ", theirs.root,
-                   "): every replica must make the same collective calls, in the same order.")));
+         Error(ErrorCode::kFailedPrecondition, "replica ", rank, " is in ", mine.name, " (root ",
+               mine.root, ") while replica ", other, " is in ", theirs.name, " (root ", theirs.root,
+               "): every replica must make the same collective calls, in the same order."));
   }
 }
 

@@ -152,9 +152,8 @@ std::string exchange_nccl_id(cluster::Membership& membership, const std::string&
   }
   const std::string found = membership.get(key, timeout);
   if (!found.empty() && found.front() == kMade) return found.substr(1);
-  throw Error(ErrorCode::kUnavailable,
-              base::str_cat(membership.members().front(), " could not start an NCCL group: ",
-                            found.substr(found.empty() ? 0 : 1)));
+  throw Error(ErrorCode::kUnavailable, membership.members().front(),
+              " could not start an NCCL group: ", found.substr(found.empty() ? 0 : 1));
 }
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(

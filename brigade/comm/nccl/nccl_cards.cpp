@@ -94,14 +94,14 @@ NcclStatus NcclCards::status(int local_rank) {
 
 void NcclCards::end(int local_rank, const std::string& reason) {
   clique_->abort();
-  failure_ = Error(ErrorCode::kAborted,
-                   base::str_cat("NCCL was aborted on all GPUs of this process, because rank ",
-                                 local_rank, " failed: ", reason));
+  failure_ =
+      Error(ErrorCode::kAborted, "NCCL was aborted on all GPUs of this process, because rank ",
+            local_rank, " failed: ", reason);
 }
 
 void NcclCards::fail(int local_rank, ErrorCode code, const std::string& reason) {
   end(local_rank, reason);
-  throw Error(code, base::str_cat("NCCL on rank ", local_rank, ": ", reason));
+  throw Error(code, "NCCL on rank ", local_rank, ": ", reason);
 }
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(

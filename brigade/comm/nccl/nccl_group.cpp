@@ -187,8 +187,8 @@ void NcclGroup::watch_front() {
   } catch (const Error& error) {  // a member is lost, perhaps with the store, or the time is over
     reason = error;
     if (error.code() == ErrorCode::kDeadlineExceeded) {
-      reason = Error(error.code(), base::str_cat(what, " over NCCL has not ended. ", error.what(),
-                                                 " NCCL_DEBUG=INFO shows what NCCL waits for."));
+      reason = Error(error.code(), what, " over NCCL has not ended. ", error.what(),
+                     " NCCL_DEBUG=INFO shows what NCCL waits for.");
     }
   }
   if (reason) fail(*reason);
@@ -230,7 +230,7 @@ void NcclGroup::fail(Error error) {
 void NcclGroup::fail_as_broken(std::string_view what, std::string_view text) {
   // NCCL often sees that a peer has died before the membership knows who. Nothing may wait on the
   // GPU meanwhile.
-  failure_ = Error(ErrorCode::kUnavailable, base::str_cat(what, " failed: NCCL: ", text));
+  failure_ = Error(ErrorCode::kUnavailable, what, " failed: NCCL: ", text);
   clique_->abort();
   failure_ = peer_status_.explain(what, base::str_cat("NCCL: ", text));
   peer_status_.give_up(*failure_);

@@ -48,8 +48,8 @@ std::optional<ncclDataType_t> find_dtype(at::ScalarType dtype) {
 
 ncclDataType_t nccl_dtype(const at::Tensor& tensor) {
   if (const auto dtype = find_dtype(tensor.scalar_type())) return *dtype;
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("NCCL cannot send tensors of dtype ",
-                                                         c10::toString(tensor.scalar_type()), "."));
+  throw Error(ErrorCode::kInvalidArgument, "NCCL cannot send tensors of dtype ",
+              c10::toString(tensor.scalar_type()), ".");
 }
 
 ncclRedOp_t nccl_operation(ReduceOp op) {
@@ -77,15 +77,15 @@ ncclResult_t start_on_card(const CollectiveCall& call, const at::Tensor& tensor,
     case Collective::kBroadcast:
       return ncclBroadcast(data, data, count, dtype, call.root, communicator, stream);
     default:
-      throw Error(ErrorCode::kUnimplemented, base::str_cat(call.name(), " is not made by NCCL."));
+      throw Error(ErrorCode::kUnimplemented, call.name(), " is not made by NCCL.");
   }
 }
 
 /// Throws kUnavailable with NCCL's text unless the call succeeded or is in progress.
 void check_nccl(ncclResult_t result, std::string_view call) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  throw Error(ErrorCode::kUnavailable,
-              base::str_cat("NCCL: ", call, " failed: ", ncclGetErrorString(result), "."));
+  throw Error(ErrorCode::kUnavailable, "NCCL: ", call, " failed: ", ncclGetErrorString(result),
+              ".");
 }
 
 /// Groups NCCL calls between ncclGroupStart and ncclGroupEnd. The destructor ends the group in any
@@ -138,10 +138,9 @@ void enqueue(const CollectiveCall& call, ncclComm_t communicator, c10::cuda::CUD
 
 ncclUniqueId id_of(const std::string& text) {
   ncclUniqueId id;
-  check_argument(text.size() == 2 * sizeof(id.internal),
-                 base::str_cat("An NCCL id has ", 2 * sizeof(id.internal),
-                               " hexadecimal digits; this one has ", text.size(),
-                               " characters: the processes have different versions of NCCL."));
+  check_argument(text.size() == 2 * sizeof(id.internal), "An NCCL id has ", 2 * sizeof(id.internal),
+                 " hexadecimal digits; this one has ", text.size(),
+                 " characters: the processes have different versions of NCCL.");
   for (std::size_t i = 0; i < sizeof(id.internal); ++i)
     id.internal[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
   return id;

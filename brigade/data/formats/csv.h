@@ -24,6 +24,7 @@ enum class CsvHeader { kNone, kSkip };
 /// Options of `csv`.
 struct CsvOptions {
   CsvHeader header = CsvHeader::kNone;
+  /// The character between two fields.
   char delimiter = ',';
   /// Interprets quotes around fields, as RFC 4180: within them, delimiters and line ends are text,
   /// and "" is a quote. If false, quotes are ordinary characters.

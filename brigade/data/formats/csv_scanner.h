@@ -43,6 +43,7 @@ struct CsvColumn {
 /// is inf.
 std::optional<CsvValue> parse_csv_value(std::string_view text, CsvType type);
 
+/// How rows are divided into fields.
 struct CsvFormat {
   char delimiter = ',';
   bool use_quote_delim = true;  ///< see `CsvOptions`

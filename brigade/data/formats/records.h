@@ -44,6 +44,7 @@ Dataset<std::string> records(std::vector<io::Path> paths, const RecordsOptions& 
 
 /// Options of `write_records`.
 struct WriteRecordsOptions {
+  /// The compression of the files.
   io::Compression compression = io::Compression::kNone;
   /// The file system to write to. Unset: the local one.
   std::shared_ptr<io::FileSystem> file_system{};

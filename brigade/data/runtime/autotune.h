@@ -35,6 +35,7 @@ inline constexpr std::size_t kMaxTunedDepth = 64;
 std::size_t usable_cores();
 std::uint64_t machine_memory();
 
+/// Whether the steps of a pipeline are tuned while they run.
 enum class Autotune {
   kOn,   ///< Steps with `kAutotune` are adjusted while they run.
   kOff,  ///< They keep their initial settings.
@@ -84,6 +85,7 @@ struct StageSample {
   bool feeds_consumer = false;  ///< No pipelined step is between it and the consumer.
 };
 
+/// What all tuned steps of an iterator may use together: cores, and bytes of buffers.
 struct TuningBudget {
   double cpu = 1;
   double memory = 1e9;

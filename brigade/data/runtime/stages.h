@@ -46,11 +46,13 @@ class Stage {
 
 /// Options of Stages: which stages of a pipeline are counted, and the budgets of `kAutotune`.
 struct StagesOptions {
+  /// Which steps of the pipeline are counted.
   enum class Count {
     kTuned,  ///< Only the steps that are tuned. Costs next to nothing.
     kAll,    ///< Every step: for `Iterator::stats`. Costs some nanoseconds per element and step.
   };
   Count count = Count::kTuned;
+  /// The budgets of `kAutotune`: threads and memory.
   Tuning tuning{};
 };
 

@@ -30,6 +30,7 @@ enum class FileOrder { kShuffled, kByName };
 
 /// Options of `list_files` and `match_files`.
 struct ListFilesOptions {
+  /// Whether the order changes in each epoch, or is by name.
   FileOrder order = FileOrder::kShuffled;
   /// Seed of the shuffled order. Unset: derived from the iterator's seed.
   std::optional<std::uint64_t> seed{};

@@ -35,7 +35,9 @@ struct BucketOptions {
   std::vector<std::int64_t> boundaries{};
   /// Batch size of each bucket: one more than boundaries.
   std::vector<std::int64_t> batch_sizes{};
+  /// To what length the elements of a batch are padded.
   BucketPadding pad = BucketPadding::kLongest;
+  /// The padding values, as in `PaddedBatchOptions`.
   typename Padding<T>::Options padding{};
   /// What happens to the remaining elements of each bucket at the end.
   Remainder remainder = Remainder::kKeep;

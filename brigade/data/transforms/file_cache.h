@@ -24,6 +24,7 @@ struct ElementFilesOptions {
   /// kNone or kGzip. Compressed files are smaller, but resuming in the middle of a file
   /// decompresses it up to there.
   io::Compression compression = io::Compression::kNone;
+  /// The file system of the folder.
   std::shared_ptr<io::FileSystem> file_system = io::posix_file_system();
 };
 

@@ -36,6 +36,7 @@ enum class ErrorLog {
 
 /// Options of `Dataset::ignore_errors`.
 struct IgnoreErrorsOptions {
+  /// What is logged about the skipped elements.
   ErrorLog log = ErrorLog::kSummary;
   /// Counts the skipped elements. Null: they are not counted.
   std::shared_ptr<ErrorCount> count{};

@@ -33,11 +33,10 @@ AutoShard choose_automatically(const data::ShardingInfo& sharding, int workers) 
 }
 
 void check_files(std::int64_t files, int workers) {
-  check_argument(
-      files >= workers,
-      base::str_cat("AutoShardPolicy::kFile gives each worker its own files, and the dataset has ",
-                    files == 0 ? "none (data::from_files)" : with_unit(files, "file"), " for ",
-                    workers, " workers: use more files, fewer workers, or kAuto or kData."));
+  check_argument(files >= workers,
+                 "AutoShardPolicy::kFile gives each worker its own files, and the dataset has ",
+                 files == 0 ? "none (data::from_files)" : with_unit(files, "file"), " for ",
+                 workers, " workers: use more files, fewer workers, or kAuto or kData.");
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::distribute {
 
@@ -46,10 +45,10 @@ void EpochCounters::warn_if_repeated(const std::string& pipeline) {
   if (std::ranges::find(warned_, pipeline) != warned_.end()) return;
   if (std::ranges::find(entries_, pipeline, &Entry::pipeline) == entries_.end()) return;
   warned_.push_back(pipeline);
-  base::log_warning(base::str_cat(
+  base::log_warning(
       "A dataset equal to an earlier one was created and distributed: ", pipeline,
       ". It starts at epoch 0 again, in the same order. Create the dataset once, before the loop "
-      "over epochs: each distribute or range-for over it is then a new epoch with a new order."));
+      "over epochs: each distribute or range-for over it is then a new epoch with a new order.");
 }
 
 }  // namespace brigade::distribute

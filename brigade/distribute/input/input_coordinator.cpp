@@ -224,17 +224,17 @@ io::StateTree InputCoordinator::save(const io::StateTree& position) const {
 const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const {
   const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
   check_argument(saved == 0 || saved == static_cast<std::size_t>(layout_.num_workers),
-                 str_cat("The position, in separate data of each worker, was saved by ", saved,
-                         " workers and is restored by ", layout_.num_workers,
-                         ": start the same number of workers, or start a new epoch."));
+                 "The position, in separate data of each worker, was saved by ", saved,
+                 " workers and is restored by ", layout_.num_workers,
+                 ": start the same number of workers, or start a new epoch.");
   if (has_own_data() != (saved > 0)) {
     const auto description = [](bool is_own) {
       return is_own ? "its own data" : "all of the data";
     };
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("The position was saved where each worker reads ", description(saved > 0),
-                        ", and is restored where each reads ", description(has_own_data()),
-                        ": use the same AutoShardPolicy as before, or start a new epoch."));
+    throw Error(ErrorCode::kInvalidArgument, "The position was saved where each worker reads ",
+                description(saved > 0), ", and is restored where each reads ",
+                description(has_own_data()),
+                ": use the same AutoShardPolicy as before, or start a new epoch.");
   }
   if (!has_own_data()) return state;
   return state.at(kWorkers, static_cast<std::size_t>(layout_.worker));

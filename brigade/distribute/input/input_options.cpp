@@ -28,28 +28,25 @@ AutoShardPolicy parse_auto_shard_policy(std::string_view text) {
                             AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
     if (text == to_string(policy)) return policy;
   }
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("'", text, "' is not an AutoShardPolicy: use auto, file, data, hint or off."));
+  throw Error(ErrorCode::kInvalidArgument, "'", text,
+              "' is not an AutoShardPolicy: use auto, file, data, hint or off.");
 }
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
-  check_argument(
-      global_batch_size > 0,
-      base::str_cat("The global batch size is ", global_batch_size, " and must be at least 1."));
+  check_argument(global_batch_size > 0, "The global batch size is ", global_batch_size,
+                 " and must be at least 1.");
   const std::int64_t below = global_batch_size / num_replicas_in_sync * num_replicas_in_sync;
-  check_argument(below == global_batch_size,
-                 base::str_cat("The global batch size ", global_batch_size,
-                               " does not divide evenly over ", num_replicas_in_sync, " replicas; ",
-                               below > 0 ? base::str_cat(below, " or ") : "",
-                               below + num_replicas_in_sync, " would."));
+  check_argument(below == global_batch_size, "The global batch size ", global_batch_size,
+                 " does not divide evenly over ", num_replicas_in_sync, " replicas; ",
+                 below > 0 ? base::str_cat(below, " or ") : "", below + num_replicas_in_sync,
+                 " would.");
   return global_batch_size / num_replicas_in_sync;
 }
 
 void check_input_options(const InputOptions& options, BatchKind kind) {
   const int ahead = options.per_replica_buffer_size.value_or(0);
-  check_argument(ahead >= 0, base::str_cat("InputOptions::per_replica_buffer_size is ", ahead,
-                                           "; it counts batches: 0 or more."));
+  check_argument(ahead >= 0, "InputOptions::per_replica_buffer_size is ", ahead,
+                 "; it counts batches: 0 or more.");
   if (kind == BatchKind::kGlobal) {
     check_argument(options.replication == InputReplication::kPerWorker,
                    "InputReplication::kPerReplica needs a function that makes a dataset for each "
@@ -57,9 +54,9 @@ void check_input_options(const InputOptions& options, BatchKind kind) {
   } else {
     check_argument(
         options.auto_shard == AutoShardPolicy::kAuto || options.auto_shard == AutoShardPolicy::kOff,
-        base::str_cat("AutoShardPolicy '", to_string(options.auto_shard),
-                      "' does not apply to datasets that come from a function: the function itself "
-                      "shards the data, by its InputContext."));
+        "AutoShardPolicy '", to_string(options.auto_shard),
+        "' does not apply to datasets that come from a function: the function itself shards the "
+        "data, by its InputContext.");
   }
   const bool stays = options.fetch == DeviceFetch::kStayOnHost;
   if (options.placement == DatasetPlacement::kOnReplica) {
@@ -83,12 +80,12 @@ void check_input_options(const InputOptions& options, BatchKind kind, int logica
   if (kind == BatchKind::kGlobal) {
     check_argument(options.auto_shard == AutoShardPolicy::kAuto ||
                        options.auto_shard == AutoShardPolicy::kData,
-                   base::str_cat("AutoShardPolicy '", to_string(options.auto_shard),
-                                 "' gives each worker data of its own", reason, "auto or data."));
+                   "AutoShardPolicy '", to_string(options.auto_shard),
+                   "' gives each worker data of its own", reason, "auto or data.");
   } else {
     check_argument(options.replication == InputReplication::kPerReplica,
-                   base::str_cat("InputReplication::kPerWorker makes one dataset for each worker",
-                                 reason, "InputReplication::kPerReplica."));
+                   "InputReplication::kPerWorker makes one dataset for each worker", reason,
+                   "InputReplication::kPerReplica.");
   }
 }
 

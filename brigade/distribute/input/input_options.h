@@ -76,6 +76,7 @@ enum class DatasetPlacement {
 struct InputOptions {
   /// For datasets of global batches: how the workers divide them.
   AutoShardPolicy auto_shard = AutoShardPolicy::kAuto;
+  /// Whether batches are copied to the replicas' devices.
   DeviceFetch fetch = DeviceFetch::kToReplica;
   /// kPerReplica is allowed only with `distribute_from_function`.
   InputReplication replication = InputReplication::kPerWorker;

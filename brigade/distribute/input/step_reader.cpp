@@ -265,11 +265,9 @@ io::StateTree StepReader::save_iterators() const {
 
 void StepReader::restore_iterators(const io::StateTree& state) {
   const std::size_t saved = state.has(kReplicas) ? state.at(kReplicas).size() : 1;
-  check_argument(saved == iterators_.size(),
-                 base::str_cat("The position was saved with ", saved,
-                               " pipelines in this process, which now has ", iterators_.size(),
-                               ": choose InputReplication and devices as before, or start a new "
-                               "epoch."));
+  check_argument(saved == iterators_.size(), "The position was saved with ", saved,
+                 " pipelines in this process, which now has ", iterators_.size(),
+                 ": choose InputReplication and devices as before, or start a new epoch.");
   if (saved == 1) return iterators_.front().restore(state);
   const io::StateTree before = save_iterators();
   try {

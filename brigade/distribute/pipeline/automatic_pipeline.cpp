@@ -144,7 +144,7 @@ void AutomaticPipeline::choose() {
     error_ = error;
     return;
   }
-  base::log_info(base::str_cat("pipeline: ", to_string(*chosen_)));
+  base::log_info("pipeline: ", to_string(*chosen_));
 }
 
 void AutomaticPipeline::agree() {

@@ -68,23 +68,20 @@ std::optional<int> StageCut::place_layer(int replica, std::string_view name,
 void StageCut::refuse_scope_beside_cut(std::string_view name, const std::string& device) const {
   const auto spec = machine::DeviceSpec::parse(device);
   if (!spec.type && !spec.task) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("The layer ", base::quoted(name), " is in a device scope of ",
-                    base::quoted(device), ", and the pipeline has a cut (",
-                    starts_.layers.empty() ? "an automatic one" : base::join(starts_.layers, ", "),
-                    "): leave PipelineStrategyOptions::cut empty if device scopes say "
-                    "where stages begin, or open none."));
+  throw Error(ErrorCode::kInvalidArgument, "The layer ", base::quoted(name),
+              " is in a device scope of ", base::quoted(device), ", and the pipeline has a cut (",
+              starts_.layers.empty() ? "an automatic one" : base::join(starts_.layers, ", "),
+              "): leave PipelineStrategyOptions::cut empty if device scopes say where stages "
+              "begin, or open none.");
 }
 
 void StageCut::refuse_order(const MicroBatchPass& pass, std::string_view name,
                             const std::string& device) const {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("The layer ", base::quoted(name), " is in a device scope of ",
-                    base::quoted(device), ", and the model comes to it from stage ", pass.stage,
-                    ": open the scopes in the order of the stages (", starts_.devices->list(),
-                    "), each around at least one layer, and go ", "back to no earlier one."));
+  throw Error(ErrorCode::kInvalidArgument, "The layer ", base::quoted(name),
+              " is in a device scope of ", base::quoted(device),
+              ", and the model comes to it from stage ", pass.stage,
+              ": open the scopes in the order of the stages (", starts_.devices->list(),
+              "), each around at least one layer, and go ", "back to no earlier one.");
 }
 
 void StageCut::check_move(MicroBatchPass& pass, int stage) const {
@@ -92,19 +89,18 @@ void StageCut::check_move(MicroBatchPass& pass, int stage) const {
   const auto of_stage = static_cast<std::size_t>(stage) - 1;
   const bool is_first_layer = stage == 1 && !is_verified_ && pass.layers.empty();
   if (is_first_layer) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The pipeline is cut before ", base::quoted(layers[of_stage]),
-                              ", with which the model begins: the first stage would have no layer. "
-                              "Name the layers with which the stages after the first begin."));
+    throw Error(ErrorCode::kInvalidArgument, "The pipeline is cut before ",
+                base::quoted(layers[of_stage]),
+                ", with which the model begins: the first stage would have no layer. Name the "
+                "layers with which the stages after the first begin.");
   }
   const bool is_next = stage == pass.stage + 1 || stage == 1;  // 1: another forward pass
   if (is_next) return;
   pass.layers.clear();
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The pipeline's layer ", base::quoted(layers[of_stage]),
-                            " begins stage ", stage, ", and the model comes to it from stage ",
-                            pass.stage, ": name the layers of the cut in the order of the model (",
-                            base::join(layers, ", "), ")."));
+  throw Error(ErrorCode::kInvalidArgument, "The pipeline's layer ", base::quoted(layers[of_stage]),
+              " begins stage ", stage, ", and the model comes to it from stage ", pass.stage,
+              ": name the layers of the cut in the order of the model (", base::join(layers, ", "),
+              ").");
 }
 
 void StageCut::check_is_complete(int replica) {

@@ -54,10 +54,9 @@ bool StageDevices::is_on(int stage, const Choice& choice) const {
 
 void StageDevices::refuse(std::string_view layer, const std::string& name,
                           std::string_view why) const {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("The layer ", base::quoted(layer), " is in a device scope of ",
-                    base::quoted(name), ", and ", why, ". The stages are on ", list(), "."));
+  throw Error(ErrorCode::kInvalidArgument, "The layer ", base::quoted(layer),
+              " is in a device scope of ", base::quoted(name), ", and ", why,
+              ". The stages are on ", list(), ".");
 }
 
 std::string StageDevices::name_of(int stage) const {

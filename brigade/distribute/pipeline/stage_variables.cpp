@@ -11,7 +11,6 @@
 
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::distribute {
 
@@ -159,11 +158,10 @@ at::Tensor pack_gradients(const std::vector<std::size_t>& numbers,
   std::vector<at::Tensor> dense;
   for (const at::Tensor& gradient : gradients) {
     if (gradient.defined() && gradient.layout() != at::kStrided) {
-      throw Error(ErrorCode::kUnimplemented,
-                  base::str_cat("The variable '", variables.variable(numbers[dense.size()]).name(),
-                                "' is used by stages of several workers, and its gradient is "
-                                "sparse: use dense gradients, or cut the pipeline so that one "
-                                "worker has all layers that use it."));
+      throw Error(ErrorCode::kUnimplemented, "The variable '",
+                  variables.variable(numbers[dense.size()]).name(),
+                  "' is used by stages of several workers, and its gradient is sparse: use dense "
+                  "gradients, or cut the pipeline so that one worker has all layers that use it.");
     }
     dense.push_back(gradient.defined() ? gradient.detach().contiguous() : at::Tensor());
     if (gradient.defined()) size += dense.back().nbytes();

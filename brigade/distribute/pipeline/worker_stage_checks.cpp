@@ -4,7 +4,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/tensor_channel.h"
 
 namespace brigade::distribute {
@@ -25,20 +24,17 @@ bool have_same_examples(const at::Tensor& a, const at::Tensor& b) {
 void check_same_layer(const at::Tensor& received, const at::Tensor& local, std::string_view layer,
                       const std::string& worker) {
   if (have_same_examples(received, local)) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("The layer ", base::quoted(layer), " begins with ", comm::shape_of(received),
-                    " in the worker before, and with ", comm::shape_of(local), " in ", worker,
-                    ", of which only the first size may differ: make the same model in "
-                    "every worker."));
+  throw Error(ErrorCode::kInvalidArgument, "The layer ", base::quoted(layer), " begins with ",
+              comm::shape_of(received), " in the worker before, and with ", comm::shape_of(local),
+              " in ", worker,
+              ", of which only the first size may differ: make the same model in every worker.");
 }
 
 void refuse_second_pass(std::string_view layer) {
   throw Error(ErrorCode::kUnimplemented,
-              base::str_cat("The model passes through its stages a second time in a step, at ",
-                            "layer ", base::quoted(layer),
-                            ": pipelines over several workers make one pass a step. Use one "
-                            "worker."));
+              "The model passes through its stages a second time in a step, at ", "layer ",
+              base::quoted(layer),
+              ": pipelines over several workers make one pass a step. Use one worker.");
 }
 
 void refuse_second_backward() {
@@ -54,19 +50,18 @@ void refuse_several_results() {
 }
 
 void refuse_detached(const std::string& worker, int stage) {
-  throw Error(ErrorCode::kUnimplemented,
-              base::str_cat("In ", worker, " a stage before stage ", stage,
-                            " of the pipeline ends with a tensor that has no gradient, and stages "
-                            "before it are trained: with the schedule interleaved over several "
-                            "workers that is not built. Use k1F1B, or one worker."));
+  throw Error(ErrorCode::kUnimplemented, "In ", worker, " a stage before stage ", stage,
+              " of the pipeline ends with a tensor that has no gradient, and stages before it are "
+              "trained: with the schedule interleaved over several workers that is not built. Use "
+              "k1F1B, or one worker.");
 }
 
 void refuse_recompute(const std::string& worker) {
-  throw Error(ErrorCode::kUnimplemented,
-              base::str_cat("In ", worker, " the pipeline's stages end with a tensor that has no ",
-                            "gradient by what came from the stage before: a stage of another ",
-                            "worker must not begin within layers::recompute. Let recompute ",
-                            "begin after the stage does, and end before the next one begins."));
+  throw Error(ErrorCode::kUnimplemented, "In ", worker,
+              " the pipeline's stages end with a tensor that has no ",
+              "gradient by what came from the stage before: a stage of another ",
+              "worker must not begin within layers::recompute. Let recompute ",
+              "begin after the stage does, and end before the next one begins.");
 }
 
 // Terms of other workers would have to come between the local terms of the weight's gradient.
@@ -74,11 +69,10 @@ void check_none_is_tied(const VariableUse& use, const StageVariables& variables)
   const auto tied = std::ranges::find(use.tied, true);
   if (tied == use.tied.end()) return;
   const auto number = static_cast<std::size_t>(tied - use.tied.begin());
-  throw Error(ErrorCode::kUnimplemented,
-              base::str_cat("Several stages of the pipeline use the variable '",
-                            variables.variable(number).name(),
-                            "': with the schedule interleaved over several workers that is not "
-                            "built. Use k1F1B, or one worker."));
+  throw Error(ErrorCode::kUnimplemented, "Several stages of the pipeline use the variable '",
+              variables.variable(number).name(),
+              "': with the schedule interleaved over several workers that is not built. Use k1F1B, "
+              "or one worker.");
 }
 
 // Every worker computes the penalty: its part of the gradient would be added several times, and
@@ -88,11 +82,10 @@ void check_penalties(const VariableSet& penalized, const VariableUse& use,
   for (std::size_t i = 0; i < penalized.size(); ++i) {
     if (!penalized[i] || !use.tied[i]) continue;
     throw Error(
-        ErrorCode::kUnimplemented,
-        base::str_cat("The loss has a penalty of the variable '", variables.variable(i).name(),
-                      "', which stages of several workers use: such penalties are not "
-                      "built. Use the optimizer's weight decay, or cut the pipeline so "
-                      "that one worker has all layers that use it."));
+        ErrorCode::kUnimplemented, "The loss has a penalty of the variable '",
+        variables.variable(i).name(),
+        "', which stages of several workers use: such penalties are not built. Use the optimizer's "
+        "weight decay, or cut the pipeline so that one worker has all layers that use it.");
   }
 }
 

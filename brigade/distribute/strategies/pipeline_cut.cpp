@@ -120,13 +120,10 @@ void check_bytes(const CutProblem& problem, const Stages& stages,
   };
   const std::vector<StageCost> least =
       stages.of(concurrency::partition_by_cost(problem.layers.size(), problem.stages, bytes));
-  throw Error(ErrorCode::kResourceExhausted,
-              base::str_cat("No cut into ", problem.stages, " stages keeps each within ",
-                            problem.bytes_per_stage,
-                            " bytes (AutomaticCut::bytes_per_stage): the "
-                            "largest stage needs ",
-                            most_bytes(least),
-                            " at least. Allow more, use more devices, or more micro-batches."));
+  throw Error(ErrorCode::kResourceExhausted, "No cut into ", problem.stages,
+              " stages keeps each within ", problem.bytes_per_stage,
+              " bytes (AutomaticCut::bytes_per_stage): the largest stage needs ", most_bytes(least),
+              " at least. Allow more, use more devices, or more micro-batches.");
 }
 
 std::string milliseconds(double seconds) {
@@ -155,11 +152,10 @@ void check_layers(const std::vector<std::string>& layers, int stages) {
   const std::string named = layers.empty()
                                 ? std::string("none")
                                 : base::str_cat(layers.size(), ": ", base::join(layers, ", "));
-  check_argument(stages <= static_cast<int>(layers.size()),
-                 base::str_cat("A pipeline of ", stages,
-                               " stages needs as many layers, and the model names ", named,
-                               ". Use fewer devices, or let the model's forward pass call "
-                               "begin_layer(name, x) before more of its layers."));
+  check_argument(stages <= static_cast<int>(layers.size()), "A pipeline of ", stages,
+                 " stages needs as many layers, and the model names ", named,
+                 ". Use fewer devices, or let the model's forward pass call begin_layer(name, x) "
+                 "before more of its layers.");
 }
 
 ChosenCut choose_cut(const CutProblem& problem) {

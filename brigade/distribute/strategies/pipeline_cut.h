@@ -55,6 +55,7 @@ class PipelineCut {
 /// The cost of a layer for one micro-batch, from the announcement of the layer to that of the next.
 struct LayerCost {
   std::string name;
+  /// The time of each pass.
   double forward_seconds = 0.0;
   double backward_seconds = 0.0;
   /// The part of `backward_seconds` that can be deferred: gradients of weights.
@@ -80,6 +81,7 @@ struct StageCost {
 /// The input of `choose_cut`.
 struct CutProblem {
   std::vector<LayerCost> layers;  ///< in the order of the model
+  /// How many stages, and in which order they make the passes of so many micro-batches.
   int stages = 1;
   int micro_batches = 1;
   concurrency::PipelineSchedule schedule = concurrency::PipelineSchedule::k1F1B;

@@ -53,21 +53,18 @@ std::vector<device::Device> devices_of(const PipelineStrategyOptions& options, i
 }
 
 void check_automatic(const AutomaticCut& cut) {
-  check_argument(cut.profile_steps >= 1,
-                 base::str_cat("AutomaticCut::profile_steps is ", cut.profile_steps,
-                               "; it must be 1 or more."));
-  check_argument(cut.bytes_per_stage >= 0,
-                 base::str_cat("AutomaticCut::bytes_per_stage is ", cut.bytes_per_stage,
-                               "; it must be 1 or more, or 0 for no limit."));
+  check_argument(cut.profile_steps >= 1, "AutomaticCut::profile_steps is ", cut.profile_steps,
+                 "; it must be 1 or more.");
+  check_argument(cut.bytes_per_stage >= 0, "AutomaticCut::bytes_per_stage is ", cut.bytes_per_stage,
+                 "; it must be 1 or more, or 0 for no limit.");
 }
 
 void check_chunks(const PipelineStrategyOptions& options) {
   const bool is_interleaved = options.schedule == PipelineSchedule::kInterleaved;
-  check_argument(
-      is_interleaved ? options.chunks_per_device >= 2 : options.chunks_per_device == 1,
-      base::str_cat("PipelineStrategyOptions::chunks_per_device is ", options.chunks_per_device,
-                    " with the schedule ", to_string(options.schedule),
-                    ": it must be 2 or more with interleaved, and 1 with the others."));
+  check_argument(is_interleaved ? options.chunks_per_device >= 2 : options.chunks_per_device == 1,
+                 "PipelineStrategyOptions::chunks_per_device is ", options.chunks_per_device,
+                 " with the schedule ", to_string(options.schedule),
+                 ": it must be 2 or more with interleaved, and 1 with the others.");
   if (!is_interleaved || !options.cut.automatic()) return;
   throw Error(ErrorCode::kUnimplemented,
               "An automatic cut has one stage on each device, and the schedule interleaved has "
@@ -77,43 +74,37 @@ void check_chunks(const PipelineStrategyOptions& options) {
 /// An empty one leaves the cut to the model.
 void check_cut(const std::vector<std::string>& cut, std::size_t devices, int chunks) {
   if (cut.empty()) return;
-  check_argument(
-      cut.size() + 1 == devices * static_cast<std::size_t>(chunks),
-      base::str_cat(
-          "A pipeline of ", devices, " devices",
-          chunks > 1 ? base::str_cat(" with ", chunks, " stages each") : "", " is cut at ",
-          cut.size(),
-          " layers: PipelineStrategyOptions::cut names the layers with which the stages after "
-          "the first begin, one for each ",
-          chunks > 1 ? "stage" : "device", " but the first."));
+  check_argument(cut.size() + 1 == devices * static_cast<std::size_t>(chunks), "A pipeline of ",
+                 devices, " devices",
+                 chunks > 1 ? base::str_cat(" with ", chunks, " stages each") : "", " is cut at ",
+                 cut.size(),
+                 " layers: PipelineStrategyOptions::cut names the layers with which the stages "
+                 "after the first begin, one for each ",
+                 chunks > 1 ? "stage" : "device", " but the first.");
   check_argument(std::set<std::string>(cut.begin(), cut.end()).size() == cut.size(),
-                 base::str_cat("PipelineStrategyOptions::cut names a layer twice: ",
-                               base::join(cut, ", "), "."));
+                 "PipelineStrategyOptions::cut names a layer twice: ", base::join(cut, ", "), ".");
 }
 
 /// How many workers each pipeline has.
 int workers_of_pipeline(const PipelineStrategyOptions& options, int workers) {
   const int pipelines = options.replicas;
-  check_argument(pipelines >= 1, base::str_cat("PipelineStrategyOptions::replicas is ", pipelines,
-                                               "; it must be 1 or more."));
-  check_argument(
-      workers % pipelines == 0,
-      base::str_cat("PipelineStrategyOptions::replicas is ", pipelines, ", and there ",
-                    workers == 1 ? "is 1 worker" : base::str_cat("are ", workers, " workers"),
-                    ": so many pipelines have equally many workers each; start a multiple of ",
-                    pipelines, " workers."));
+  check_argument(pipelines >= 1, "PipelineStrategyOptions::replicas is ", pipelines,
+                 "; it must be 1 or more.");
+  check_argument(workers % pipelines == 0, "PipelineStrategyOptions::replicas is ", pipelines,
+                 ", and there ",
+                 workers == 1 ? "is 1 worker" : base::str_cat("are ", workers, " workers"),
+                 ": so many pipelines have equally many workers each; start a multiple of ",
+                 pipelines, " workers.");
   return workers / pipelines;
 }
 
 void check_stages(const PipelineStrategyOptions& options, int stages) {
-  check_argument(options.stages >= 0,
-                 base::str_cat("PipelineStrategyOptions::stages is ", options.stages,
-                               "; it must be 1 or more, or 0 "
-                               "for one on each device."));
+  check_argument(options.stages >= 0, "PipelineStrategyOptions::stages is ", options.stages,
+                 "; it must be 1 or more, or 0 for one on each device.");
   check_argument(options.stages == 0 || options.stages == stages,
-                 base::str_cat("PipelineStrategyOptions::stages is ", options.stages,
-                               ", and the workers of a pipeline have ", stages,
-                               " in all: each has equally many, on as many devices."));
+                 "PipelineStrategyOptions::stages is ", options.stages,
+                 ", and the workers of a pipeline have ", stages,
+                 " in all: each has equally many, on as many devices.");
 }
 
 /// `workers`: of one pipeline.
@@ -121,10 +112,9 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
            int workers) {
   for (const device::Device& device : devices) {
     if (device.is_cpu()) continue;
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("A stage of a pipeline is on ", device.name.to_string(),
-                              ", and stages are built for CPUs only: use logical CPUs, or "
-                              "MirroredStrategy on GPUs."));
+    throw Error(
+        ErrorCode::kUnimplemented, "A stage of a pipeline is on ", device.name.to_string(),
+        ", and stages are built for CPUs only: use logical CPUs, or MirroredStrategy on GPUs.");
   }
   check_chunks(options);
   if (options.cut.automatic()) {
@@ -133,13 +123,12 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
     check_cut(options.cut.layers(), devices.size() * static_cast<std::size_t>(workers),
               options.chunks_per_device);
   }
-  check_argument(options.micro_batches >= 0,
-                 base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
-                               "; it must be 1 or more, or 0 for four a stage."));
+  check_argument(options.micro_batches >= 0, "PipelineStrategyOptions::micro_batches is ",
+                 options.micro_batches, "; it must be 1 or more, or 0 for four a stage.");
   check_argument(options.micro_batches == 0 || options.micro_batches >= options.replicas,
-                 base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
-                               " and ::replicas is ", options.replicas,
-                               ": each pipeline computes at least one micro-batch."));
+                 "PipelineStrategyOptions::micro_batches is ", options.micro_batches,
+                 " and ::replicas is ", options.replicas,
+                 ": each pipeline computes at least one micro-batch.");
   check_stages(options, static_cast<int>(devices.size()) * options.chunks_per_device * workers);
 }
 
@@ -384,19 +373,18 @@ PipelineStrategy::PipelineStrategy(Built built)
 
 void PipelineStrategy::check_modules(std::size_t modules) const {
   const bool is_cut = automatic_ || !given_cut_.empty();
-  check_argument(!is_cut,
-                 base::str_cat("PipelineStrategy::stages makes a model with a module for each "
-                               "stage, and PipelineStrategyOptions::cut ",
-                               automatic_ ? "is automatic"
-                                          : base::str_cat("names ", base::join(given_cut_, ", ")),
-                               ": leave the cut empty."));
   check_argument(
-      modules == static_cast<std::size_t>(num_stages_),
-      base::str_cat("PipelineStrategy::stages was given ", modules,
-                    modules == 1 ? " module" : " modules", ", and the pipeline has ", num_stages_,
-                    num_stages_ == 1 ? " stage" : " stages",
-                    ": give one for each stage, or set PipelineStrategyOptions::stages, or "
-                    "::devices, to their number."));
+      !is_cut,
+      "PipelineStrategy::stages makes a model with a module for each stage, and "
+      "PipelineStrategyOptions::cut ",
+      automatic_ ? "is automatic" : base::str_cat("names ", base::join(given_cut_, ", ")),
+      ": leave the cut empty.");
+  check_argument(modules == static_cast<std::size_t>(num_stages_),
+                 "PipelineStrategy::stages was given ", modules,
+                 modules == 1 ? " module" : " modules", ", and the pipeline has ", num_stages_,
+                 num_stages_ == 1 ? " stage" : " stages",
+                 ": give one for each stage, or set PipelineStrategyOptions::stages, or ::devices, "
+                 "to their number.");
 }
 
 std::vector<std::string> PipelineStrategy::cut() const {

@@ -24,12 +24,17 @@ struct TowerOptions {
   /// The device of the variables and optimizer slots, which runs the update. A GPU is worthwhile if
   /// the towers' GPUs can access its memory directly (`brigade devices` shows that).
   std::string controller = "cpu:0";
+  /// Whether each tower gets its own batch, or a slice of one.
   TowerInput input = TowerInput::kBatchEach;
   /// Parameter groups and gradient accumulation.
   OptimizerOptions optimizer = {};
+  /// The seed of all randomness.
   std::uint64_t seed = 0;
+  /// The number of threads and cores of each tower on CPU. It changes the last bits of results.
   int threads_per_replica = 1;
+  /// Allows more towers on CPU than cores without a warning; see `device::DiscoveryOptions`.
   bool allow_oversubscription = false;
+  /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
 };
 

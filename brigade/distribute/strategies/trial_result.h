@@ -33,11 +33,13 @@ std::string_view to_string(TrialStatus status);
 
 /// A row of the results of `IndependentStrategy::run`.
 struct TrialResult {
+  /// The position of the trial among those of the run, from 0.
   int index = 0;
   std::string device = {};  ///< "cpu:1"; empty: it never began
   TrialStatus status = TrialStatus::kQueued;
   TrialMetrics metrics = {};              ///< what it returned, or else its last report
   std::vector<TrialReport> reports = {};  ///< by epoch
+  /// How long it was trained.
   double seconds = 0.0;
   std::string reason = {};             ///< why it stopped or failed
   std::exception_ptr error = nullptr;  ///< what it threw

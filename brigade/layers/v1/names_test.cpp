@@ -1,3 +1,4 @@
+#include <ATen/ops/flatten.h>  // without it `flatten` could not be libtorch's
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
@@ -42,6 +43,12 @@ TEST(V1Names, AreTensorFlows) {
                    "dense_1/bias", "batch_normalization/gamma", "batch_normalization/beta",
                    "batch_normalization/moving_mean", "batch_normalization/moving_variance",
                    "t/dense/kernel", "t/dense/bias"}));
+}
+
+TEST(V1Names, EmptyBracesAreNoOptionsOfLibtorchsFunctionOfTheSameName) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  EXPECT_EQ(flatten(images(), {}).sizes(), (std::vector<std::int64_t>{1, 300}));
 }
 
 TEST(V1Names, NamedAndUnnamedLayersDoNotCollide) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/device/autocast_scope.h"
+#include "brigade/layers/empty_braces.h"
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/sliding_window.h"
@@ -24,20 +25,27 @@ namespace brigade::layers::v1 {
 
 /// Options of `conv2d`; the defaults are TensorFlow's.
 struct Conv2dOptions {
+  /// The distance between two positions of the kernel.
   Size2d strides = 1;
+  /// Whether windows stay inside the image, or zeros are put around it.
   Padding padding = Padding::kValid;
+  /// The distance between two elements of the kernel's window.
   Size2d dilation_rate = 1;
   std::int64_t groups = 1;  ///< as `layers::Conv2dOptions::groups`; TensorFlow: Keras's Conv2D
   /// See `LayerArguments::memory_format`.
   std::optional<at::MemoryFormat> memory_format = std::nullopt;
+  /// Applied to the result; null: none.
   Activation activation = nullptr;
   bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
   variables::Initializer bias_initializer = {};    ///< default: zeros
+  /// Penalties of the two variables; empty: the scope's, if it has one.
   variables::Regularizer kernel_regularizer = {};
   variables::Regularizer bias_regularizer = {};
+  /// Whether optimizers change the variables.
   bool trainable = true;
   LayerScope name = {};  ///< default: conv2d, conv2d_1, ...
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
 };
 
@@ -49,14 +57,18 @@ at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_
 
 /// Options of `dense`; the defaults are TensorFlow's.
 struct DenseOptions {
+  /// Applied to the result; null: none.
   Activation activation = nullptr;
   bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
   variables::Initializer bias_initializer = {};    ///< default: zeros
+  /// Penalties of the two variables; empty: the scope's, if it has one.
   variables::Regularizer kernel_regularizer = {};
   variables::Regularizer bias_regularizer = {};
+  /// Whether optimizers change the variables.
   bool trainable = true;
   LayerScope name = {};  ///< default: dense, dense_1, ...
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
 };
 
@@ -77,18 +89,26 @@ at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options = {})
 
 /// As `layers::flatten`. TensorFlow: tf.layers.flatten.
 at::Tensor flatten(const at::Tensor& inputs, const LayerScope& name = {});
+inline at::Tensor flatten(const at::Tensor& inputs, NoOptions) {
+  return flatten(inputs, LayerScope());
+}
 
 /// Options of `batch_normalization`; the defaults are TensorFlow's.
 struct BatchNormalizationOptions {
   double momentum = 0.99;  ///< the fraction of a moving statistic that is kept at each update
+  /// Added to the variance before its root is taken.
   double epsilon = 0.001;
+  /// Whether there is a beta, which is added, and a gamma, which multiplies.
   bool center = true;
   bool scale = true;
+  /// The examples whose mean and variance are used in training.
   BatchStatistics statistics = BatchStatistics::kReplica;
   /// As in tf.layers, the default is to normalize by the moving statistics.
   variables::Mode mode = variables::Mode::kEvaluation;
+  /// Whether optimizers change gamma and beta.
   bool trainable = true;
   LayerScope name = {};  ///< default: batch_normalization, batch_normalization_1, ...
+  /// Whether the variables are created or found by their names.
   variables::Reuse reuse = variables::Reuse::kInherit;
 };
 
@@ -100,6 +120,7 @@ at::Tensor batch_normalization(const at::Tensor& inputs,
 
 /// Options of `max_pooling2d` and `average_pooling2d`.
 struct PoolOptions {
+  /// Whether windows stay inside the image, or may reach beyond it.
   Padding padding = Padding::kValid;
   LayerScope name = {};  ///< default: max_pooling2d or average_pooling2d, made unique
 };

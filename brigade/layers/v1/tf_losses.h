@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "brigade/layers/empty_braces.h"
 #include "brigade/layers/losses.h"
 
 /// Losses that add themselves to the open graph, so that `get_total_loss` finds them. TensorFlow:
@@ -40,7 +41,9 @@ class Weights {
 
 /// Options of every loss: weights, and how the weighted values are combined.
 struct LossOptions {
+  /// Factors of the losses: one number, or a tensor that broadcasts to them.
   Weights weights = 1.0;
+  /// How the weighted losses become one value; kNone keeps them.
   Reduction reduction = Reduction::kSumByNonzeroWeights;
   /// Whether the loss is added to the losses of the open graph, which `get_total_loss` sums.
   bool collect = true;
@@ -69,6 +72,7 @@ at::Tensor get_regularization_loss(std::string_view scope = "");
 
 /// Options of `get_total_loss`.
 struct TotalLossOptions {
+  /// Whether the sum includes the regularizers' values.
   bool add_regularization_losses = true;
   /// Selects losses whose name begins with it. Regularization losses belong to variables, which the
   /// towers share, and are counted for any scope.
@@ -81,6 +85,7 @@ struct TotalLossOptions {
 at::Tensor get_total_loss(const TotalLossOptions& options = {});
 
 /// Options of the losses with label smoothing.
+/// The other fields are as in `LossOptions`.
 struct SmoothedLossOptions {
   Weights weights = 1.0;
   /// The fraction of each label that is spread over all classes, from 0 to below 1.
@@ -91,6 +96,7 @@ struct SmoothedLossOptions {
 };
 
 /// Options of `log_loss`.
+/// The other fields are as in `LossOptions`.
 struct LogLossOptions {
   Weights weights = 1.0;
   double epsilon = 1e-7;  ///< added to the argument of the logarithm
@@ -100,6 +106,7 @@ struct LogLossOptions {
 };
 
 /// Options of `huber_loss`.
+/// The other fields are as in `LossOptions`.
 struct HuberLossOptions {
   Weights weights = 1.0;
   double delta = 1.0;  ///< where the loss becomes linear
@@ -132,6 +139,9 @@ at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& l
 /// unqualified call is ambiguous with libtorch's.
 at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
                       const HuberLossOptions& options = {});
+inline at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels, NoOptions) {
+  return huber_loss(predictions, labels, HuberLossOptions());
+}
 /// 1 minus the inner product along `axis`, of vectors of length 1.
 at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
                            std::int64_t axis, const LossOptions& options = {});

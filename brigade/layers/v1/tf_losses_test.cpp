@@ -110,6 +110,7 @@ TEST(V1Losses, OfSingleElementsAreTensorFlows) {
   expect_loss(huber_loss(predictions(), labels(), {.delta = 0.5}), 0.13);
   expect_loss(huber_loss(predictions(), labels(), {.weights = each(), .delta = 0.5}), 0.295);
   expect_loss(losses::huber_loss(predictions() * 4, labels()), 1.2166667);
+  expect_loss(huber_loss(predictions() * 4, labels(), {}), 1.2166667);  // not at::huber_loss
 }
 
 // In a graph; eagerly TensorFlow counts all examples' elements for each example.

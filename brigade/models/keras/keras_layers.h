@@ -80,6 +80,8 @@ struct Conv2D {
   std::string name = {};
 };
 
+/// The largest value of each window. Images whose size the windows do not divide: as `padding`
+/// says.
 struct MaxPooling2D {
   layers::Size2d pool_size = 2;
   std::optional<layers::Size2d> strides = std::nullopt;  ///< default: pool_size
@@ -87,6 +89,7 @@ struct MaxPooling2D {
   std::string name = {};
 };
 
+/// The mean of each window; otherwise as `MaxPooling2D`.
 struct AveragePooling2D {
   layers::Size2d pool_size = 2;
   std::optional<layers::Size2d> strides = std::nullopt;  ///< default: pool_size
@@ -121,18 +124,23 @@ struct Dropout {
 /// moving statistics. With several replicas, each normalizes by its per-replica batch, as in Keras.
 /// Variables: gamma, beta, moving_mean, moving_variance.
 struct BatchNormalization {
+  /// The fraction of a moving statistic that is kept at each update.
   double momentum = 0.99;
+  /// Added to the variance before its root is taken.
   double epsilon = 0.001;
+  /// Whether there is a beta, which is added, and a gamma, which multiplies.
   bool center = true;
   bool scale = true;
   std::string name = {};
 };
 
+/// Applies an activation to each value; softmax, to the last dimension.
 struct Activation {
   NamedActivation activation = {};
   std::string name = {};
 };
 
+/// max(x, 0).
 struct ReLU {
   std::string name = {};
 };
@@ -213,6 +221,8 @@ void for_each_path(AnyLayer& layer, const Visit& visit) {
 /// that are not positive.
 ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input);
 
+/// Numbers of elements of variables: of those that are trained, and of the others, such as moving
+/// statistics.
 struct ParameterCount {
   std::int64_t trainable = 0;
   std::int64_t other = 0;

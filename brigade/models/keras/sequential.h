@@ -13,10 +13,12 @@
 
 namespace brigade::models {
 
+/// Options of `Sequential`.
 struct SequentialOptions {
   /// The shape of one example: {1, 28, 28} for gray images. If set, the constructor checks all
   /// shapes, and `summary` needs no data.
   std::optional<ExampleShape> input_shape = std::nullopt;
+  /// In messages and in `summary`.
   std::string name = "sequential";
   /// If above 0, training keeps activations only at every so many layers, and computes those
   /// between them again in backward (`layers::recompute`). Values do not change. See

@@ -35,7 +35,9 @@ struct ClusterCoordinatorOptions {
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   /// The largest message: a function's arguments, or its result.
   std::size_t max_message_bytes = std::size_t{1} << 30;
+  /// All messages together that are being received or sent.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
+  /// The key that all processes of the cluster share. Default: `ClusterKey::from_environment`.
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   /// Cancels all functions, and ends all waits.
   concurrency::CancelToken cancel = {};

@@ -15,6 +15,7 @@ namespace brigade::ps {
 
 /// Options of CoordinatedWorker.
 struct CoordinatedWorkerOptions {
+  /// The key that all processes of the cluster share. Default: `ClusterKey::from_environment`.
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   /// How long the coordinator may be away: at the start, and while it is started again.
   std::chrono::milliseconds coordinator_timeout = std::chrono::minutes(5);

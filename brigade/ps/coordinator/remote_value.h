@@ -11,6 +11,7 @@
 
 namespace brigade::ps {
 
+/// How far a value of a coordinator's function is.
 enum class RemoteValueState {
   kPending,    ///< its function waits or runs
   kAvailable,  ///< its function has returned

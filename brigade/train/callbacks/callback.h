@@ -22,12 +22,17 @@ struct SessionOptions;
 class Callback {
  public:
   virtual ~Callback() = default;
+  /// Around the whole training.
   virtual void on_train_begin(FitContext&) {}
   virtual void on_train_end(FitContext&) {}
+  /// Around each epoch; at its end with the metrics of training and validation
+  /// (`FitContext::logs`).
   virtual void on_epoch_begin(FitContext&) {}
   virtual void on_epoch_end(FitContext&) {}
+  /// Around each batch of training.
   virtual void on_train_batch_begin(FitContext&) {}
   virtual void on_train_batch_end(FitContext&) {}
+  /// Around each validation.
   virtual void on_test_begin(FitContext&) {}
   virtual void on_test_end(FitContext&) {}
   /// Called after `on_train_begin`, before the session that runs the steps is created: may add

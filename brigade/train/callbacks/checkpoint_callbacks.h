@@ -18,10 +18,13 @@ namespace brigade::train {
 /// Keras: ModelCheckpoint. To resume after a crash, use the `checkpoint_dir` of
 /// `FitOptions::session` instead.
 struct ModelCheckpoint {
+  /// Where the checkpoints are saved; must be set.
   io::Path directory = {};
+  /// With `save_best_only`: the metric by its name in the logs.
   std::string monitor = "val_loss";
   /// If true, only epochs with the best value of the metric so far are saved.
   bool save_best_only = false;
+  /// Whether lower or higher values of `monitor` are better.
   MonitorMode mode = MonitorMode::kAuto;
   /// The first value must be better than this to be saved.
   std::optional<double> initial_value_threshold = std::nullopt;
@@ -48,6 +51,7 @@ struct ModelCheckpoint {
 /// It is not needed with the `checkpoint_dir` of `FitOptions::session`, which saves by steps or
 /// time.
 struct BackupAndRestore {
+  /// Where the backups are saved; must be set.
   io::Path backup_dir = {};
   /// Also back up after this number of batches, counted over epochs. Unset: only at the end of each
   /// epoch.

@@ -28,13 +28,18 @@ struct LearningRateScheduler {
 /// Lowers the learning rate when a metric has not improved for `patience` epochs, and adds the rate
 /// to the logs of each epoch as "learning_rate". Keras: ReduceLROnPlateau.
 struct ReduceLROnPlateau {
+  /// The metric by its name in the logs: "loss", "val_accuracy".
   std::string monitor = "val_loss";
   double factor = 0.1;  ///< the rate is multiplied by it; below 1
+  /// The number of epochs without an improvement after which the rate is lowered.
   std::int64_t patience = 10;
+  /// Whether lower or higher values are better.
   MonitorMode mode = MonitorMode::kAuto;
+  /// A value counts as an improvement if it is better than the best by more than this.
   double min_delta = 1e-4;
   /// The number of epochs after a reduction that do not count for the patience.
   std::int64_t cooldown = 0;
+  /// The rate is not lowered below this.
   double min_lr = 0.0;
 
   /// Throws kInvalidArgument for a factor outside of (0, 1), negative numbers, and as

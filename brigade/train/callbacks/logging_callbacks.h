@@ -13,7 +13,9 @@ namespace brigade::train {
 /// Writes one line per epoch to a CSV file: the epoch (from 0), and the metrics of the first epoch,
 /// sorted by name. A missing value is "NA". Keras: CSVLogger.
 struct CsvLogger {
+  /// The file to write; must be set.
   io::Path path = {};
+  /// The text between two fields of a line.
   std::string separator = ",";
   /// Whether to append to an existing file, without a second header.
   bool append = false;
@@ -33,7 +35,9 @@ enum class UpdateFrequency {
 /// `log_dir`/validation, as "epoch_loss", "epoch_accuracy", ... over epochs and "batch_loss" over
 /// steps. Keras: TensorBoard.
 struct TensorBoard {
+  /// The directory of the event files.
   io::Path log_dir = "logs";
+  /// When metrics are written.
   UpdateFrequency update_freq = UpdateFrequency::kEpoch;
   /// The number of epochs from one histogram of the variables to the next; 0: none.
   std::int64_t histogram_freq = 0;

@@ -18,11 +18,13 @@ enum class ProgressForm {
   kRewrite  ///< One line that is overwritten: for terminals.
 };
 
+/// Options of Progress.
 struct ProgressOptions {
   /// The total number of steps; unset if not known, then no remaining time is shown.
   std::optional<std::int64_t> total_steps = std::nullopt;
   /// The time between two reports. A report has a cost: reading the loss waits for the device.
   std::chrono::milliseconds interval = std::chrono::seconds(5);
+  /// Lines, or one line that is overwritten.
   ProgressForm form = ProgressForm::kLines;
 };
 

@@ -12,9 +12,13 @@ namespace brigade::train {
 
 /// Stops the training when a metric has not improved for `patience` epochs. Keras: EarlyStopping.
 struct EarlyStopping {
+  /// The metric by its name in the logs: "loss", "val_accuracy".
   std::string monitor = "val_loss";
+  /// A value counts as an improvement if it is better than the best by more than this.
   double min_delta = 0.0;
+  /// The number of epochs without an improvement after which the training stops.
   std::int64_t patience = 0;
+  /// Whether lower or higher values are better.
   MonitorMode mode = MonitorMode::kAuto;
   /// An improvement resets the patience only if it is better than this value.
   std::optional<double> baseline = std::nullopt;

@@ -47,6 +47,7 @@ struct EvaluationOptions {
   io::Path summary_dir = {};
   /// Cancels the evaluation at the next batch.
   concurrency::CancelToken cancel = {};
+  /// The file system and the clock; tests replace them.
   SessionEnvironment environment = {};
 };
 

@@ -30,6 +30,7 @@ struct CheckpointsIteratorOptions {
   std::chrono::milliseconds poll = std::chrono::seconds(1);
   /// Ends the wait immediately.
   concurrency::CancelToken cancel = {};
+  /// The file system and the clock; tests replace them.
   SessionEnvironment environment = {};
 };
 

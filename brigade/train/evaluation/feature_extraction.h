@@ -38,6 +38,7 @@ struct ExtractionOptions {
   /// Further text for the file's metadata, which has the names of the end points
   /// ("end_points", separated by commas) and whether they were pooled ("global_pool").
   std::map<std::string, std::string> metadata = {};
+  /// The file system of `path`.
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 

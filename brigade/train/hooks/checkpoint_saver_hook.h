@@ -18,14 +18,20 @@ class CheckpointSavingHook;
 /// stop before the next step.
 enum class AfterSave { kContinue, kStop };
 
-/// Called around each save (TensorFlow: CheckpointSaverListener), for example to evaluate.
+/// Called around each save (TensorFlow: CheckpointSaverListener), for example to evaluate. By
+/// default the functions do nothing.
+///
+/// Thread-safety: the session calls every member on its own thread, outside of replicas.
 class CheckpointListener {
  public:
   virtual ~CheckpointListener() = default;
+  /// Called when the session begins, before anything is restored.
   virtual void begin(SessionContext&) {}
+  /// Called before the state is read.
   virtual void before_save(SessionContext&) {}
   /// Called when the state has been copied; it may still be being written.
   virtual AfterSave after_save(SessionContext&) { return AfterSave::kContinue; }
+  /// Called once at the end of the session, after its last save; also after an error.
   virtual void end(SessionContext&) {}
 };
 
@@ -43,7 +49,9 @@ class CheckpointListener {
 struct CheckpointSaverHook {
   /// `directory` must be set.
   checkpoint::SaverOptions saver;
+  /// How often to save; `Every{}`: at the start and at the end only.
   Every every = {.time = std::chrono::seconds(600)};
+  /// Called around each save, in this order. None may be null.
   std::vector<std::shared_ptr<CheckpointListener>> listeners = {};
 
   /// Throws kInvalidArgument for invalid options.

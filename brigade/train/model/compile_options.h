@@ -78,6 +78,7 @@ class MetricChoice {
 /// of outputs in the logs are weighted so, but not by `loss_weights`. Metrics are unweighted,
 /// except for `weighted_metrics`, which divide by the sum of weights.
 struct CompileOptions {
+  /// An update rule, or one by its Keras name with its defaults.
   OptimizerChoice optimizer = "adam";
   /// The loss of the only output. This, `losses` or `train_step` must be set to train, and one of
   /// the first two to evaluate.
@@ -100,6 +101,7 @@ struct CompileOptions {
   /// Metrics that are weighted by the sample weights. One that has the name of another metric is
   /// logged with "weighted_" before its name.
   std::vector<MetricChoice> weighted_metrics = {};
+  /// The weighted metrics of each output.
   std::map<std::string, std::vector<MetricChoice>> output_weighted_metrics = {};
   /// The names of the labels of outputs, where these are not the names of the outputs:
   /// `{{"main", "class"}, {"aux", "class"}}`. Not needed for data with a single label.

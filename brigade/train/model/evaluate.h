@@ -41,7 +41,9 @@ inline distribute::InputOptions evaluation_input(const distribute::Strategy& str
 namespace internal {
 
 /// Keeps a model in evaluation mode; the destructor puts it back into training mode, also after an
-/// error.
+/// error. `Evaluated` has `eval` and `train`, as `distribute::Replicated`; it must outlive this.
+///
+/// Thread-safety: one thread, outside of replicas; meanwhile no other may train the model.
 template <class Evaluated>
 class EvaluationMode {
  public:

@@ -21,6 +21,7 @@ inline SessionOptions quiet_session() {
 struct FitOptions {
   /// The last epoch, not the number of them: epochs run from `initial_epoch` to `epochs` - 1.
   std::int64_t epochs = 1;
+  /// The first epoch, from 0: above 0 to continue a training.
   std::int64_t initial_epoch = 0;
   /// The global batch size, for data in tensors only. Default: 32.
   std::optional<std::int64_t> batch_size = std::nullopt;
@@ -42,7 +43,9 @@ struct FitOptions {
   std::optional<std::int64_t> validation_steps = std::nullopt;
   /// The number of epochs from one validation to the next.
   std::int64_t validation_freq = 1;
+  /// Called around the training, its epochs and its batches, in this order.
   std::vector<CallbackPtr> callbacks = {};
+  /// How much is printed.
   Verbose verbose = Verbose::kProgress;
   /// The session that runs the steps, with its hooks. With a `checkpoint_dir`, a fit that was
   /// killed resumes at the last checkpoint, also in the middle of an epoch. Keras:
