@@ -272,8 +272,15 @@ TensorChannel::Message TensorChannel::transfer() {
   const at::Tensor fields = at::zeros({kFields}, at::kLong);
   communicator_->broadcast({&fields, 1}, source_)->wait();
   const auto* const numbers = fields.const_data_ptr<std::int64_t>();
-  Message message{
-      .kind = static_cast<Kind>(numbers[0]), .key = key_of(numbers[1], numbers[2]), .tensors = {}};
+  const auto kind = static_cast<Kind>(numbers[0]);
+  const bool is_message = kind == Kind::kStepFailed
+                              ? numbers[3] == 1  // the error's text
+                              : (kind == Kind::kTensors || kind == Kind::kStepEnded) &&
+                                    numbers[3] >= 0 &&
+                                    numbers[3] <= static_cast<std::int64_t>(kMaxTensors);
+  check_argument(is_message, "A channel received a description of no message: its kind is ",
+                 numbers[0], ", and it has ", numbers[3], " tensors.");
+  Message message{.kind = kind, .key = key_of(numbers[1], numbers[2]), .tensors = {}};
   for (std::int64_t i = 0; i < numbers[3]; ++i)
     message.tensors.push_back(allocate(numbers + kMessageFields + i * kTensorFields));
   if (!message.tensors.empty())

@@ -1,8 +1,13 @@
 #include "tests/contract/tensor_channel_contract.h"
 
+#include <ATen/ops/zeros.h>
+
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "brigade/cluster/testing/in_memory_membership.h"
 #include "brigade/comm/testing/process_threads.h"
@@ -98,6 +103,42 @@ INSTANTIATE_TEST_SUITE_P(Channels, TensorChannelContract,
                          ::testing::ValuesIn(channel_implementations()), [](const auto& instance) {
                            return instance.param.name + std::to_string(instance.param.world);
                          });
+
+/// The error of a receiver whose sender has sent these numbers instead of a message.
+Error error_after(std::int64_t kind, std::int64_t num_tensors) {
+  constexpr auto kOfTensor = static_cast<std::int64_t>(2 + 2 * TensorChannel::kMaxDimensions);
+  constexpr auto kOfMessage = static_cast<std::int64_t>(4 + TensorChannel::kMaxTensors * kOfTensor);
+  LocalGroups groups;
+  std::optional<Error> received;
+  run_threads(2, [&](int rank) {
+    ChannelGroup group = groups.join(rank, 0, {1}, 0);
+    if (rank == 0) {
+      const at::Tensor numbers = at::zeros({kOfMessage}, at::kLong);
+      numbers[0] = kind;
+      numbers[3] = num_tensors;
+      group.communicator->broadcast({&numbers, 1}, 0)->wait();
+      return;
+    }
+    TensorChannel channel(std::move(group), {.timeout = std::chrono::seconds(60)});
+    try {
+      channel.receive({.step = 0, .number = 0});
+    } catch (const Error& error) {
+      received = error;
+    }
+  });
+  return received.value_or(Error(ErrorCode::kInternal, "no error"));
+}
+
+TEST(TensorChannel, RefusesWhatIsNoMessage) {
+  constexpr std::int64_t kTensors = 0;
+  constexpr std::int64_t kStepFailed = 2;
+  for (const auto& [kind, num_tensors] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {kTensors, 100'000}, {kTensors, -1}, {kStepFailed, 0}, {kStepFailed + 1, 0}}) {
+    const Error error = error_after(kind, num_tensors);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << kind << ", " << num_tensors;
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("a description of no message"));
+  }
+}
 
 }  // namespace
 }  // namespace brigade::comm

@@ -1,4 +1,5 @@
-"""The installed package as its users have it: headers, libraries, CMake's and pkg-config's package, the command.
+"""The installed package as its users have it: headers, libraries, CMake's and pkg-config's package, the command. And what else
+CMake must be able to configure.
 
 It is installed under a path with spaces and then moved. Where the kernel allows it, everything after that runs in a mount
 namespace in which the source and the build folder are empty.
@@ -284,6 +285,16 @@ class Folder(unittest.TestCase):
             self.assertIn(f"-isystem {SOURCE} ", program)
             self.assertNotRegex(program, r" -W| -fpch| -Xclang| -I")
             self.assertEqual([], sorted(each.name for each in pathlib.Path(folder).glob("bin")))
+
+
+class Presets(unittest.TestCase):
+    def test_asan_is_configured(self):
+        """`./dev test` builds the presets `release` and `tsan`; this one only `./dev sanitize` does."""
+        with tempfile.TemporaryDirectory(prefix="brigade-asan-") as folder:
+            result = subprocess.run(
+                [CMAKE, "--preset", "asan", "-S", SOURCE, "-B", folder, f"-DCMAKE_CXX_COMPILER={CXX}", f"-DBRIGADE_TORCH_DIR={TORCH}"],
+                capture_output=True, text=True, timeout=DEADLINE, check=False)
+            self.assertEqual(0, result.returncode, result.stderr)
 
 
 if __name__ == "__main__":

@@ -64,12 +64,13 @@ TEST(ParameterClientStaleness, ItsOwnFailedPushDoesNotMakeTheNextStale) {
 }
 
 TEST(ParameterClientStaleness, APullSaysBetweenWhichStepsItsValuesAre) {
+  // Before the clients, which make calls until their end.
+  std::promise<void> first_was_read;
+  std::atomic<int> of_first{0}, of_second{0};
   LocalServers servers = make_servers(2);
   const Client chief = make_chief(servers, kAsyncJob);
   const Client worker = make_worker(servers, kWorker1, kAsyncJob);
   worker->pull();
-  std::promise<void> first_was_read;
-  std::atomic<int> of_first{0}, of_second{0};
   servers[0].after_calls([&](ServiceCall call) {
     if (call == ServiceCall::kExchange && ++of_first == 1) first_was_read.set_value();
   });

@@ -63,13 +63,14 @@ TEST(ParameterClientStart, AServerThatLostItsVariablesIsNamed) {
 }
 
 TEST(ParameterClientStart, AWorkerThatAsksWhileTheChiefInitializesIsNotMisled) {
-  LocalServers servers = make_servers(2);
-  const Client chief = make_client(servers, kChief);
-  const Client worker = make_client(servers, kWorker0);
+  // Before the clients, which make calls until their end.
   std::promise<void> is_ready;
   std::shared_future<void> may_ask = is_ready.get_future().share();
   std::atomic<bool> is_first{true};
   std::promise<void> asks;
+  LocalServers servers = make_servers(2);
+  const Client chief = make_client(servers, kChief);
+  const Client worker = make_client(servers, kWorker0);
   servers[0].before_calls([&](ServiceCall call) {
     if (call != ServiceCall::kRenew || !is_first.exchange(false)) return;
     asks.set_value();
