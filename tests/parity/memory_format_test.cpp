@@ -198,6 +198,11 @@ int conversions_in(const ConvertingCase& each) {
 }
 
 TEST(MemoryFormat, StepsInChannelsLastOrderConvertNoKernels) {
+#ifndef NDEBUG
+  GTEST_SKIP()
+      << "without NDEBUG, at::RecordFunction::inputs() checks a member that libtorch, which "
+         "is built with it, does not have";
+#endif
   // Two steps of two replicas convert seven kernels and their gradients.
   EXPECT_EQ(conversions_in({.format = std::nullopt}), 2 * 2 * 7 * 2);
   EXPECT_EQ(conversions_in({}), 0);
