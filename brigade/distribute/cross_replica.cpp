@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
@@ -161,15 +160,14 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   check_defined("reduce", value);
   const at::NoGradGuard no_grad;
   check_argument(op == comm::ReduceOp::kSum || op == comm::ReduceOp::kMean,
-                 base::str_cat("reduce: with an axis the operation is sum or mean, not ",
-                               comm::to_string(op), "."));
+                 "reduce: with an axis the operation is sum or mean, not ", comm::to_string(op),
+                 ".");
   std::vector<at::Tensor> sums;
   std::int64_t own = 0;
   for (const at::Tensor& part : value.values()) {
     check_argument(part.dim() > 0, "reduce: a scalar has no axis; call reduce without an axis.");
-    check_argument(axis >= -part.dim() && axis < part.dim(),
-                   base::str_cat("reduce: axis ", axis, " does not exist in a value of shape ",
-                                 part.sizes(), "."));
+    check_argument(axis >= -part.dim() && axis < part.dim(), "reduce: axis ", axis,
+                   " does not exist in a value of shape ", part.sizes(), ".");
     const at::Tensor wide = comm::to_accumulation_dtype(part.detach().to(value[0].device()));
     sums.push_back(wide.sum(axis));
     own += part.size(axis);
@@ -227,9 +225,9 @@ at::Tensor Strategy::reduce_loss(const PerReplica<StepLoss>& losses) const {
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const at::Tensor& value) const {
   check_argument(op != comm::ReduceOp::kSum || num_replicas_in_sync() == 1,
-                 base::str_cat("reduce: a value that is not distributed cannot be summed over ",
-                               num_replicas_in_sync(),
-                               " replicas: return it from Strategy::run, or take its mean."));
+                 "reduce: a value that is not distributed cannot be summed over ",
+                 num_replicas_in_sync(),
+                 " replicas: return it from Strategy::run, or take its mean.");
   return value;
 }
 
@@ -241,10 +239,9 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t ax
   for (const at::Tensor& part : value.values()) {
     check_argument(part.dim() > 0,
                    "gather: a scalar has no axis to concatenate along; give it shape [1] first.");
-    check_argument(
-        differ_only_on_axis(part, value[0], axis),
-        base::str_cat("gather: the replicas' values have shapes ", value[0].sizes(), " and ",
-                      part.sizes(), ", which may differ only on axis ", axis, "."));
+    check_argument(differ_only_on_axis(part, value[0], axis),
+                   "gather: the replicas' values have shapes ", value[0].sizes(), " and ",
+                   part.sizes(), ", which may differ only on axis ", axis, ".");
     parts.push_back(part.detach().to(value[0].device()));
   }
   const at::Tensor own = at::cat(parts, axis);

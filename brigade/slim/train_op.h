@@ -56,6 +56,8 @@ struct TrainOpOptions {
   bool check_numerics = true;
   /// On GPUs the check is due in every step with a multiple of this. At least 1.
   std::int64_t check_numerics_every = 100;
+  /// What becomes of the updates that layers collect (`Graph::update_ops`): batch norm's moving
+  /// statistics.
   UpdateOps update_ops = UpdateOps::kRun;
   /// How the total losses of replicas are combined. Regularization losses count once under
   /// kMeanOverExamples; under the others the loss function must ensure this.

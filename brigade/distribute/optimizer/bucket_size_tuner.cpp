@@ -79,8 +79,8 @@ std::size_t BucketSizeTuner::best() const {
 }
 
 void BucketSizeTuner::settle(std::size_t size) {
-  check_argument(size < sizes_.size(), base::str_cat("BucketSizeTuner: there is no size ", size,
-                                                     "; there are ", sizes_.size(), "."));
+  check_argument(size < sizes_.size(), "BucketSizeTuner: there is no size ", size, "; there are ",
+                 sizes_.size(), ".");
   chosen_ = size;
   is_settled_ = true;
 }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/variables/memory_order.h"
 
@@ -250,8 +249,8 @@ void GradientReducer::start(std::size_t num_buckets) {
 
 void GradientReducer::ready(std::size_t bucket) {
   const MutexLock lock(mutex_);
-  check_argument(bucket < ready_.size(), base::str_cat("GradientReducer: there is no bucket ",
-                                                       bucket, "; there are ", ready_.size(), "."));
+  check_argument(bucket < ready_.size(), "GradientReducer: there is no bucket ", bucket,
+                 "; there are ", ready_.size(), ".");
   ready_[bucket] = true;
   if (has_work() && !is_busy_) changed_.notify_all();
 }

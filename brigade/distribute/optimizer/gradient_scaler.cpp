@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::distribute {
 
@@ -21,8 +20,8 @@ namespace {
 constexpr double kSmallestScale = 1.0 / (1 << 24);
 
 void check(bool holds, const char* field, double value, const char* allowed) {
-  check_argument(holds, base::str_cat("GradientScalerOptions::", field, " is ", value,
-                                      "; expected ", allowed, "."));
+  check_argument(holds, "GradientScalerOptions::", field, " is ", value, "; expected ", allowed,
+                 ".");
 }
 
 bool is_scale(double scale) {
@@ -47,10 +46,9 @@ void GradientScaler::update(Outcome outcome) {
   if (outcome == Outcome::kOverflow) {
     const double less = scale_ * options_.backoff_factor;
     if (less < kSmallestScale) {
-      throw Error(ErrorCode::kAborted,
-                  base::str_cat("Gradients are not finite even with the loss scale ", scale_,
-                                ": the loss or the weights are infinite or NaN. Train with a lower "
-                                "learning rate, or in bf16 or full precision."));
+      throw Error(ErrorCode::kAborted, "Gradients are not finite even with the loss scale ", scale_,
+                  ": the loss or the weights are infinite or NaN. Train with a lower "
+                  "learning rate, or in bf16 or full precision.");
     }
     scale_ = less;
     updates_since_change_ = 0;
@@ -71,9 +69,8 @@ io::StateTree GradientScaler::save() const {
 void GradientScaler::restore(const io::StateTree& saved) {
   const double scale = saved.as_double("scale");
   const std::int64_t updates = saved.as_int64("updates_since_change");
-  check_argument(is_scale(scale) && updates >= 0,
-                 base::str_cat("A gradient scaler was saved with the scale ", scale, " and ",
-                               updates, " updates; both must be positive."));
+  check_argument(is_scale(scale) && updates >= 0, "A gradient scaler was saved with the scale ",
+                 scale, " and ", updates, " updates; both must be positive.");
   scale_ = scale;
   updates_since_change_ = updates;
 }

@@ -21,18 +21,16 @@ std::string describe(const at::Tensor& tensor) {
 
 [[noreturn]] void refuse(const variables::Variable& variable, const at::Tensor& gradient,
                          const at::Tensor& component) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The gradient of variable '", variable.name(), "' is ",
-                            describe(gradient), " and must be ", describe(component),
-                            ", as the variable is: reshape, convert or move what is assigned."));
+  throw Error(ErrorCode::kInvalidArgument, "The gradient of variable '", variable.name(), "' is ",
+              describe(gradient), " and must be ", describe(component),
+              ", as the variable is: reshape, convert or move what is assigned.");
 }
 
 void check_count(std::span<const variables::Variable> variables,
                  std::span<const at::Tensor> gradients) {
   if (gradients.size() == variables.size()) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("There are ", gradients.size(), " gradients for ", variables.size(),
-                            " variables; give one per variable, undefined if it has none."));
+  throw Error(ErrorCode::kInvalidArgument, "There are ", gradients.size(), " gradients for ",
+              variables.size(), " variables; give one per variable, undefined if it has none.");
 }
 
 bool fits(const at::Tensor& gradient, const at::Tensor& component) {
@@ -53,8 +51,8 @@ void check_alike(const Gradients& first, const Gradients& other) {
   check_argument(same_variables,
                  "average_gradients: the towers' gradients belong to different optimizers.");
   check_argument(first.step() == other.step(),
-                 base::str_cat("average_gradients: one tower's gradients are of step ",
-                               first.step(), " and another's of step ", other.step(), "."));
+                 "average_gradients: one tower's gradients are of step ", first.step(),
+                 " and another's of step ", other.step(), ".");
   check_gradients(other.variables(), other.values());
 }
 
@@ -95,9 +93,8 @@ at::Tensor& Gradients::operator[](std::string_view name) {
     if (variables_[i].name() == name) return values_[i];
     names.push_back(variables_[i].name());
   }
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("There is no gradient of a variable '", name, "'; this optimizer has ",
-                            base::join(names, ", "), "."));
+  throw Error(ErrorCode::kNotFound, "There is no gradient of a variable '", name,
+              "'; this optimizer has ", base::join(names, ", "), ".");
 }
 
 void check_gradients(std::span<const variables::Variable> variables,

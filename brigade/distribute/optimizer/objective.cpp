@@ -1,7 +1,6 @@
 #include "brigade/distribute/optimizer/objective.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 
 namespace brigade::distribute {
@@ -26,9 +25,8 @@ bool is_scalar(const at::Tensor& loss) {
 
 void check_one_value_an_example(const at::Tensor& loss, std::optional<std::int64_t> examples) {
   if (!examples || loss.size(0) == *examples) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The loss has ", loss.size(0), " values for ", *examples,
-                            " examples: give one value per example, or their mean as a scalar."));
+  throw Error(ErrorCode::kInvalidArgument, "The loss has ", loss.size(0), " values for ", *examples,
+              " examples: give one value per example, or their mean as a scalar.");
 }
 
 /// A scalar mean is weighted by its number of examples.

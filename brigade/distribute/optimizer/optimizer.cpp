@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/step_clock.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/distribute/optimizer/optimizer_shared.h"
@@ -40,14 +39,12 @@ std::vector<at::Tensor> in_shapes(const optim::OptimizerState& state,
 }
 
 void check(const OptimizerOptions& options) {
-  check_argument(options.accumulate >= 1,
-                 base::str_cat("OptimizerOptions::accumulate is ", options.accumulate,
-                               " and must be at least 1."));
+  check_argument(options.accumulate >= 1, "OptimizerOptions::accumulate is ", options.accumulate,
+                 " and must be at least 1.");
   if (!options.global_step) return;
   const variables::Variable& step = *options.global_step;
-  check_argument(
-      step.dtype() == at::kLong && step.numel() == 1 && !step.trainable(),
-      base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
+  check_argument(step.dtype() == at::kLong && step.numel() == 1 && !step.trainable(),
+                 "The global step '", step.name(), "' must be one int64 that is not trained.");
 }
 
 void run_scheduled_updates() {
@@ -148,10 +145,9 @@ StepLoss Optimizer::apply_gradients(const Gradients& gradients) const {
   const ReplicaContext& context = shared_->replica_context();
   check_gradients(state_->variables(), gradients.values(), context.local_id);
   if (gradients.step() != context.step()) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
-                      context.step(), ": apply gradients in the step that computed them."));
+    throw Error(ErrorCode::kFailedPrecondition, "These gradients are of step ", gradients.step(),
+                " and this is step ", context.step(),
+                ": apply gradients in the step that computed them.");
   }
   return apply_in(context, to_parts(in_parameter_layout(gradients, shared_->sparse)),
                   gradients.state(), gradients.loss());

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/optimizer/optimizer.h"
@@ -108,9 +107,9 @@ void Optimizer::apply_all_accumulated() const {
   std::int64_t unknown = 0;  // examples that only this process knows
   for (const auto& replica : replicas) {
     check_state(replica->accumulator.micro_batches() == micro_batches(),
-                base::str_cat("flush: replica 0 has accumulated ", micro_batches(),
-                              " micro-batches and another ", replica->accumulator.micro_batches(),
-                              ": a step failed in between. Discard them with discard()."));
+                "flush: replica 0 has accumulated ", micro_batches(), " micro-batches and another ",
+                replica->accumulator.micro_batches(),
+                ": a step failed in between. Discard them with discard().");
     unknown += replica->accumulator.local_examples().value_or(0);
   }
   if (micro_batches() == 0) return;

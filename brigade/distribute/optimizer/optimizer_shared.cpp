@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/device/captured_graph.h"
 #include "brigade/distribute/gradient_audit.h"
@@ -86,13 +85,11 @@ void Optimizer::Shared::check_differentiable(const optim::OptimizerState& state,
   const auto& parameters = inputs[static_cast<std::size_t>(replica)];
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     if (parameters[k].requires_grad()) continue;
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("Variable '", state.variables()[active[k]].name(),
-                      "' does not require a gradient any more in replica ", replica,
-                      ": call set_requires_grad(false) before its model is created, in a factory "
-                      "for Strategy::create, or freeze it by a group of "
-                      "OptimizerOptions::groups."));
+    throw Error(ErrorCode::kFailedPrecondition, "Variable '", state.variables()[active[k]].name(),
+                "' does not require a gradient any more in replica ", replica,
+                ": call set_requires_grad(false) before its model is created, in a factory "
+                "for Strategy::create, or freeze it by a group of "
+                "OptimizerOptions::groups.");
   }
 }
 
@@ -100,11 +97,9 @@ void Optimizer::Shared::declare(LossScale scale) {
   int declared_before = kUndeclared;
   if (declared.compare_exchange_strong(declared_before, static_cast<int>(scale))) return;
   if (declared_before == static_cast<int>(scale)) return;
-  throw Error(
-      ErrorCode::kFailedPrecondition,
-      base::str_cat("The loss was declared as ", to_string(static_cast<LossScale>(declared_before)),
-                    " before and now as ", to_string(scale),
-                    ": an optimizer has one scale in every replica and step."));
+  throw Error(ErrorCode::kFailedPrecondition, "The loss was declared as ",
+              to_string(static_cast<LossScale>(declared_before)), " before and now as ",
+              to_string(scale), ": an optimizer has one scale in every replica and step.");
 }
 
 bool Optimizer::Shared::overflows(const ReplicaContext& context, std::span<const at::Tensor> values,

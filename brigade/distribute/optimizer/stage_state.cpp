@@ -10,7 +10,6 @@
 #include <span>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/io/sha256.h"
 
@@ -146,11 +145,10 @@ void StageState::exchange(const std::vector<int>& owners) {
     if (changes.is_equal || changes.changed_in.empty()) continue;
     const int owner =
         changes.values.size() == 1 ? changes.changed_in.front() : owner_of(all[i].name, owners);
-    check_state(
-        owner >= 0,
-        base::str_cat("Several workers of a pipeline have changed the variable '", all[i].name,
-                      "' to other values, and none of them trains it: let the layers of "
-                      "one stage alone change it."));
+    check_state(owner >= 0, "Several workers of a pipeline have changed the variable '",
+                all[i].name,
+                "' to other values, and none of them trains it: let the layers of "
+                "one stage alone change it.");
     sent_by[owner].push_back(i);
   }
   for (const auto& [owner, sent] : sent_by) {

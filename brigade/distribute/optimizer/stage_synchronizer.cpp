@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/comm/step_progress.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
@@ -256,12 +255,10 @@ class StageSynchronizer final : public GradientSynchronizer {
 
   void check_has_one(std::size_t variable, int worker) const {
     if (trained_by_[variable] == kNobody) return;
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("The variable '", state_->variables()[variable].name(),
-                              "' has gradients in worker ", trained_by_[variable],
-                              " and in worker ", worker,
-                              " of a pipeline: the loss uses it, and no layer of the model does. "
-                              "Use it in a layer of the model, so that one worker trains it."));
+    throw Error(ErrorCode::kUnimplemented, "The variable '", state_->variables()[variable].name(),
+                "' has gradients in worker ", trained_by_[variable], " and in worker ", worker,
+                " of a pipeline: the loss uses it, and no layer of the model does. "
+                "Use it in a layer of the model, so that one worker trains it.");
   }
 
   /// Sends each sum from the process that has it to all others of the pipeline. Called by replica
