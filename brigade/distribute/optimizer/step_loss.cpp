@@ -25,7 +25,8 @@ std::optional<double> weight_of(const ReplicaContext& context, const Objective& 
 
 StepLoss::StepLoss(const ReplicaContext& context, const Objective& objective,
                    const at::Tensor& loss, LossScale scale, const at::Tensor& report)
-    : local_((report.defined() ? report : loss).detach()),
+    // As `detach`, without a dispatch.
+    : local_((report.defined() ? report : loss).variable_data()),
       is_per_example_(!report.defined() && loss.dim() > 0),
       is_mean_(scale == LossScale::kMeanOverExamples),
       weight_(weight_of(context, objective, scale)) {}
