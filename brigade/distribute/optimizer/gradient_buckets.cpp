@@ -27,6 +27,7 @@ GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
       workers_(std::move(workers)),
       blocks_(layout.replicas),
       subtrees_(blocks_.own_parts_of(layout.process)),
+      replicas_(layout.num_replicas()),
       locations_(state.variables().size()),
       sums_(state.variables().size()) {
   allocate_buffers(is_trained);
@@ -51,12 +52,12 @@ void GradientBuckets::allocate_buffers(const std::vector<bool>& is_trained) {
   }
   const auto presences = static_cast<std::int64_t>(variables.size());
   for (Buffer& buffer : buffers_) {
-    const std::int64_t extra = &buffer == &buffers_.front() ? presences + kMaxValues : 0;
+    const std::int64_t extra = &buffer == &buffers_.front() ? presences + kMaxValues + 1 : 0;
     for (std::size_t set = 0; set < blocks_.most_parts(); ++set)
       buffer.sets.push_back(workers_->make_buffer(buffer.size + extra, buffer.dtype));
     if (extra == 0) continue;
     presence_ = buffer.values().narrow(0, buffer.size, presences);
-    values_ = buffer.values().narrow(0, buffer.size + presences, kMaxValues);
+    values_ = buffer.values().narrow(0, buffer.size + presences, kMaxValues + 1);
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (!locations_[i].is_sent) continue;
@@ -166,9 +167,17 @@ bool GradientBuckets::has_room_for(at::ScalarType dtype, std::int64_t numel) con
   return !buffers_.empty() && buffers_.front().dtype == dtype && numel <= kMaxValues;
 }
 
+// The last number is how many numbers the replicas have given. Without it, one that gives none
+// would have its value of an earlier step added, unnoticed.
 void GradientBuckets::fill_values(std::span<const at::Tensor> values) {
+  if (buffers_.empty()) return;
+  std::int64_t count = 0;
+  for (const at::Tensor& value : values) count += value.defined() ? value.numel() : 0;
+  values_[kMaxValues].fill_(count);
+  if (count == 0) return;
+  const auto first = std::ranges::find_if(values, &at::Tensor::defined);
   const Buffer& buffer = buffers_.front();
-  add(values, 0, values.front().numel(), buffer, buffer.size + presence_.numel());
+  add(values, 0, first->numel(), buffer, buffer.size + presence_.numel());
 }
 
 void GradientBuckets::reduce(std::size_t bucket) {
@@ -187,6 +196,11 @@ std::vector<at::Tensor> GradientBuckets::sums() const {
 }
 
 at::Tensor GradientBuckets::sum_of_values(const at::Tensor& like) const {
+  const auto count = values_[kMaxValues].item<double>();
+  check_state(count == static_cast<double>(like.numel() * replicas_),
+              "The replicas' losses differ: one has ", like.numel(), " numbers, and all ",
+              replicas_, " together ", count,
+              ". Give the optimizers of all replicas a loss of one size.");
   return values_.narrow(0, 0, like.numel()).clone().view(like.sizes());
 }
 

@@ -68,8 +68,8 @@ class GradientBuckets {
             const std::vector<bool>& is_filled = {});
   /// Whether there is room for a value of so many elements, which must have the buffer's dtype.
   bool has_room_for(at::ScalarType dtype, std::int64_t numel) const;
-  /// Writes the sums of the replicas' values ([replica], contiguous), before the last bucket is
-  /// reduced. In steps without it those of an earlier step are added up again, and of no use.
+  /// Writes the sums of the replicas' values ([replica], contiguous, undefined: none), and how many
+  /// numbers they are, before the last bucket is reduced; in each step.
   void fill_values(std::span<const at::Tensor> values);
   /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
   void reduce(std::size_t bucket);
@@ -77,7 +77,8 @@ class GradientBuckets {
   /// gradient.
   /// They alias the buffers if the dtypes are the same. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
-  /// A copy of the sum of the values, in the shape of `like`.
+  /// A copy of the sum of the values, in the shape of `like`. Throws kFailedPrecondition unless all
+  /// replicas have given one of this size.
   at::Tensor sum_of_values(const at::Tensor& like) const;
 
  private:
@@ -112,6 +113,7 @@ class GradientBuckets {
   const std::shared_ptr<comm::ProcessCommunicator> workers_;
   const comm::ReductionBlocks blocks_;       // the replicas of each process
   std::vector<comm::LeafRange> subtrees_;    // this process's: ranges of its replicas
+  const int replicas_;                       // of all processes
   std::vector<VariableLocation> locations_;  // [variable]
   std::vector<Buffer> buffers_;
   std::vector<Bucket> buckets_;

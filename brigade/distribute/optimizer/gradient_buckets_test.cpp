@@ -97,7 +97,7 @@ TEST_F(GradientBucketsTest, HalfIsSentAsFloat32AndOnlyTheGlobalSumIsRounded) {
   }
   GradientBuckets buffers(*state_, workers_, kTwoReplicas, 0);
   EXPECT_EQ(buffers.num_buckets(), 1u);
-  EXPECT_EQ(buffers.bytes(), (4 + 4 + 2 + 16) * 4) << "a process's 2049 is not rounded";
+  EXPECT_EQ(buffers.bytes(), (4 + 4 + 2 + 17) * 4) << "a process's 2049 is not rounded";
   const auto sums = sums_of(replicas, 0);
   EXPECT_TRUE(sums[half].equal(at::full({4}, 2048.0, at::kHalf)));
   EXPECT_EQ(sums[half].scalar_type(), at::kHalf);
@@ -135,7 +135,7 @@ TEST_F(GradientBucketsTest, BucketsHaveWholeVariablesAndEndWithThePresenceNumber
   EXPECT_EQ(buffers.num_buckets(), 2u);
   EXPECT_EQ(bucket_of("frozen"), std::nullopt);
   EXPECT_NE(bucket_of("a"), bucket_of("b"));
-  EXPECT_EQ(buffers.bytes(), 130 * 4 + 5 * 8 + (3 + 16) * (index_of("a") > index_of("b") ? 4 : 8));
+  EXPECT_EQ(buffers.bytes(), 130 * 4 + 5 * 8 + (3 + 17) * (index_of("a") > index_of("b") ? 4 : 8));
 }
 
 /// The sums of five replicas that are spread over processes in this way. Their gradients have

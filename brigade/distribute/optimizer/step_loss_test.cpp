@@ -7,6 +7,7 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -262,6 +263,33 @@ TEST(StepLoss, IsThatOfItsOwnStepAlsoAfterAnUpdateWithoutOne) {
     EXPECT_EQ(losses, std::vector<float>(3, losses.front()));
     EXPECT_NEAR(losses.front(), 0.64, 1e-6);
   });
+}
+
+TEST(StepLoss, ThatOneReplicaDoesNotGiveIsAnErrorInTheOthers) {
+  for (const int without : {0, 2}) {
+    std::atomic<int> refused = 0;
+    try {
+      run_workers({2, 1}, [&](Strategy& strategy) {
+        const auto model = strategy.create<Line>(c10::Device(c10::kCPU), at::kFloat);
+        const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+        const auto batch = strategy.split_batch(at::full({3, 3}, 1.0));
+        const Error error = error_from([&] {
+          strategy.run(
+              [&](ReplicaContext& context, const at::Tensor& x) {
+                Gradients own = sgd.compute_gradients(model.local().forward(x).sum(1));
+                if (context.replica_id() == without)
+                  own = Gradients(own.variables(), {own.values().begin(), own.values().end()},
+                                  GradientState::kLocal, own.step());
+                sgd.apply_gradients(own);
+              },
+              batch);
+        });
+        if (mentions(error, "and all 3 together 2")) ++refused;
+      });
+    } catch (const Error&) {  // of a worker that lost the other
+    }
+    EXPECT_GE(refused, 1) << without;
+  }
 }
 
 TEST(StepLoss, SaysWhyItCannotBeReduced) {

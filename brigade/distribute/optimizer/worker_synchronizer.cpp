@@ -154,7 +154,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     if (group_->world_size() == 1) {
       check_is_first_pass();
       buffers_.fill({&gradients, 1}, 0, 1, progress_.is_filled());
-      return fill_values();
+      return buffers_.fill_values(values_);
     }
     group_->exchange(replica, {.name = "apply_gradients"}, gradients, [&] {
       std::vector<std::span<const at::Tensor>> parts;
@@ -162,13 +162,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
         parts.push_back(group_->published(rank));
       check_is_first_pass();
       buffers_.fill(parts, replica, group_->world_size(), progress_.is_filled());
-      if (replica == 0) fill_values();
+      if (replica == 0) buffers_.fill_values(values_);
     });
-  }
-
-  /// All replicas have written theirs.
-  void fill_values() {
-    if (values_.front().defined()) buffers_.fill_values(values_);
   }
 
   /// Reduces a bucket between the processes.
